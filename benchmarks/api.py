@@ -165,9 +165,9 @@ def _median(target: Measured, given: dict[str, Any], num_requests: int = 200) ->
     taken = []
     for _ in range(num_requests):
         request = target.signed("ListTrainingJobs", given)
-        began = time.perf_counter()
+        started = time.perf_counter()
         client.send(request)
-        taken.append((time.perf_counter() - began) * 1000)
+        taken.append((time.perf_counter() - started) * 1000)
     return statistics.median(taken)
 
 
@@ -177,12 +177,12 @@ def first_line(num_runs: int) -> Comparison:
     with tempfile.TemporaryDirectory() as folder, running_server(Path(folder)) as server:
         jobs = Jobs(server.settings, environment())
         for turn in range(num_runs + 1):
-            began = time.time_ns()
+            started = time.time_ns()
             server.create(f"served-{turn}")
-            took = server.first_line(f"served-{turn}", began)
-            began = time.time_ns()
+            took = server.first_line(f"served-{turn}", started)
+            started = time.time_ns()
             jobs.submit(JobSpec.from_request(server.request(f"embedded-{turn}")))
-            took_embedded = server.first_line(f"embedded-{turn}", began)
+            took_embedded = server.first_line(f"embedded-{turn}", started)
             if turn:  # the first ones fill the caches
                 served.append(took)
                 embedded.append(took_embedded)
@@ -267,18 +267,18 @@ def _load(port: int, made: Callable[[int], bytes], num_requests: int) -> tuple[f
     def send(share: Sequence[bytes]) -> None:
         client = Client(port)
         for request in share:
-            began = time.perf_counter()
+            started = time.perf_counter()
             client.send(request)
-            taken.append(time.perf_counter() - began)
+            taken.append(time.perf_counter() - started)
 
     shares = [prepared[start::CONNECTIONS] for start in range(CONNECTIONS)]
     threads = [threading.Thread(target=send, args=(share,)) for share in shares]
-    began = time.perf_counter()
+    started = time.perf_counter()
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    elapsed = time.perf_counter() - began
+    elapsed = time.perf_counter() - started
     assert len(taken) == len(prepared), "a client died"
     return len(taken) / elapsed, statistics.quantiles(taken, n=100)[98] * 1000
 
@@ -332,7 +332,7 @@ def main(home: str) -> None:
     jobs = Jobs(settings, environment(), supervisor_command=("/bin/true",))
     jobs.refresh()
     keys = AccessKeys(settings.layout.server.root)
-    services = Services(settings, keys, {}, jobs=jobs)  # not entered: nobody revives the dead
+    services = Services(settings, keys, {}, jobs=jobs)  # not entered: no supervisor is restarted
     listener = listen("127.0.0.1", 0)
     print(listener.getsockname()[1], flush=True)
     with jobs.index_kept_open():

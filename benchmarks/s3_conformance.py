@@ -83,7 +83,7 @@ CALLS_NOT_OFFERED = {
     "PutBucketAcl": "access control lists and anonymous access",
     "PutObjectAcl": "access control lists and anonymous access",
 }
-"""Cases that begin with such a call fail at it, whatever their subject."""
+"""Cases that start with such a call fail at it, whatever their subject."""
 
 PLUGIN = """
 import json, os, re

@@ -22,7 +22,7 @@ from benchmarks.report import Comparison, Target
 BUCKET = "bench"
 ROUNDS = 3
 ROUNDS_MOST_SECONDS = 240
-"""No further round is begun that would end later, however busy the machine is."""
+"""No further round is started that would end later, however busy the machine is."""
 WORKERS = 16
 
 OURS = """
@@ -64,10 +64,10 @@ def run(quick: bool) -> list[Comparison]:
         (folder / "buckets" / BUCKET).mkdir(parents=True)
         for load in (small, large):
             _make(folder / load.name, load)
-        began = time.monotonic()
+        started = time.monotonic()
         for number in range(1, 1 + (1 if quick else ROUNDS)):
             _measure_both(folder, (small, large), figures, processor)
-            spent = time.monotonic() - began
+            spent = time.monotonic() - started
             if spent + spent / number > ROUNDS_MOST_SECONDS:
                 break
     return [_comparison(case, figures[case], processor[case], number, quick) for case in figures]
@@ -143,9 +143,9 @@ def _timed(server: Server, paths: list[str]) -> tuple[float, float]:
         "AWS_SECRET_ACCESS_KEY": server.secret,
         "AWS_REGION": "us-east-1",
     }
-    cpu, began = _cpu_seconds(server.pid), time.perf_counter()
+    cpu, started = _cpu_seconds(server.pid), time.perf_counter()
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    seconds = time.perf_counter() - began
+    seconds = time.perf_counter() - started
     if done.returncode != 0:
         raise RuntimeError(f"{command} ended with {done.returncode}: {done.stderr[-2000:]}")
     return seconds, _cpu_seconds(server.pid) - cpu

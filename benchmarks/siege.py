@@ -1,9 +1,9 @@
-"""A server under siege: silent connections, endless headers, large bodies that nobody signed and
-searches through a long log, all at once, while somebody asks for a job. How long that takes, how
-much memory the server has, and what became of each attacker.
+"""A server under attack: idle connections, endless headers, large unsigned bodies and searches
+through a long log, all at once, while another key requests a job. Measures how long that takes, how
+much memory the server uses, and how each attack ended.
 
-`python -m benchmarks.siege PORT KEY SECRET SECONDS` is who attacks, in a process of its own. It and
-the server share the cores.
+`python -m benchmarks.siege PORT KEY SECRET SECONDS` is the attacker, in a process of its own. It
+and the server share the cores.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ BODY_BYTES = 10_000_000
 _JOB = "besieged"
 _GROUP = "/aws/sagemaker/TrainingJobs"
 _PATTERNS = ("loss -epoch", "nothing-like-this", "?nan ?inf", "{ $.loss > 3 }")
-"""The first has to look at every line, and none ever fits."""
+"""The first has to read every line, and none ever matches."""
 _PAUSE_SECONDS = 0.005
 
 
@@ -53,22 +53,25 @@ def run(quick: bool = False) -> list[Comparison]:
         )
         port = int(server.client.meta.endpoint_url.rpartition(":")[2])
         target = Measured(port, Credentials(key.id, secret))
-        quiet = _asked(target, seconds / 2)
+        quiet = _response_seconds(target, seconds / 2)
         with _attack(port, other.id, hidden, seconds + 4) as attackers, _memory(server) as highest:
             time.sleep(2.0)  # until all are there
-            taken = _asked(target, seconds)
-            told = json.loads(attackers())
-    return _figures(quiet, taken, max(highest), told)
+            taken = _response_seconds(target, seconds)
+            outcomes = json.loads(attackers())
+    return _figures(quiet, taken, max(highest), outcomes)
 
 
 def _figures(
-    quiet: list[float], taken: list[float], memory_mb: float, told: Mapping[str, Any]
+    quiet: list[float], taken: list[float], memory_mb: float, outcomes: Mapping[str, Any]
 ) -> list[Comparison]:
     notes = (
         f"{len(taken):,} calls, half of them on new connections; p50 {_percentile(taken, 50):.1f} "
         f"ms. Before the siege: p50 {_percentile(quiet, 50):.1f} ms, p99 "
         f"{_percentile(quiet, 99):.1f} ms.",
-        *(f"- {who}: {', '.join(f'{what} {n}' for what, n in told[who].items())}" for who in told),
+        *(
+            f"- {who}: {', '.join(f'{what} {n}' for what, n in outcomes[who].items())}"
+            for who in outcomes
+        ),
     )
     p99 = _percentile(taken, 99)
     return [
@@ -92,16 +95,16 @@ def _percentile(taken: list[float], percent: int) -> float:
     return statistics.quantiles(taken, n=100)[percent - 1]
 
 
-def _asked(target: Measured, seconds: float) -> list[float]:
+def _response_seconds(target: Measured, seconds: float) -> list[float]:
     """Milliseconds of each call: by turns on one connection, and on a new one."""
     request = target.signed("DescribeTrainingJob", {"TrainingJobName": _JOB})
     kept, taken = Client(target.port), []
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         for client in (kept, Client(target.port)):
-            began = time.perf_counter()
+            started = time.perf_counter()
             client.send(request)
-            taken.append((time.perf_counter() - began) * 1000)
+            taken.append((time.perf_counter() - started) * 1000)
             if client is not kept:
                 client.close()
             time.sleep(_PAUSE_SECONDS)
@@ -110,7 +113,7 @@ def _asked(target: Measured, seconds: float) -> list[float]:
 
 @contextmanager
 def _attack(port: int, key: str, secret: str, seconds: float) -> Iterator[Callable[[], str]]:
-    """Ends by itself; what it says then, for who waits for it."""
+    """Returns its output when it has ended."""
     command = [sys.executable, "-m", "benchmarks.siege", str(port), key, secret, str(seconds)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -121,15 +124,15 @@ def _attack(port: int, key: str, secret: str, seconds: float) -> Iterator[Callab
 
 @contextmanager
 def _memory(server: RunningServer) -> Iterator[list[float]]:
-    """Megabytes, looked at again and again."""
+    """Megabytes, sampled repeatedly."""
     seen, ending = [server.resident_mb()], threading.Event()
 
-    def look() -> None:
+    def sample() -> None:
         while not ending.wait(0.1):
             with suppress(OSError):
                 seen.append(server.resident_mb())
 
-    thread = threading.Thread(target=look)
+    thread = threading.Thread(target=sample)
     thread.start()
     try:
         yield seen
@@ -149,22 +152,22 @@ def _write_job(server: RunningServer, num_events: int) -> None:
         journal.move(Secondary[move])
     place = folder.host("algo-1", 1)
     place.root.mkdir(parents=True)
-    began = journal.read().created
+    started = journal.read().created
     with place.log.open("wb") as log, place.log_times.open("w") as times:
         for number in range(num_events):
             log.write(b"epoch %d step %d loss 0.123 lr 1e-3\n" % (number // 1000, number))
             if number % 100 == 99:
-                times.write(f"{log.tell()} {began + number * 1e-9:.3f}\n")
+                times.write(f"{log.tell()} {started + number * 1e-9:.3f}\n")
 
 
 class Attackers:
-    """Come back whenever they are sent away. `told` says what became of them."""
+    """Reconnect whenever they are closed. `outcomes` counts what became of them."""
 
     def __init__(self, port: int, key: str, secret: str, seconds: float) -> None:
         self._port = port
         self._target = Measured(port, Credentials(key, secret))
         self._deadline = time.monotonic() + seconds
-        self.told: dict[str, Counter[str]] = {}
+        self.outcomes: dict[str, Counter[str]] = {}
 
     async def attack(self) -> None:
         crowds = (
@@ -179,15 +182,15 @@ class Attackers:
         )
 
     async def _again(self, who: str, once: Callable[[], Any]) -> None:
-        told = self.told.setdefault(who, Counter())
+        outcomes = self.outcomes.setdefault(who, Counter())
         while (left := self._deadline - time.monotonic()) > 0:
             try:
                 async with asyncio.timeout(left):
-                    told[await once()] += 1
+                    outcomes[await once()] += 1
             except TimeoutError:
-                told["held to the end"] += 1
+                outcomes["held to the end"] += 1
             except OSError:
-                told["cut off"] += 1
+                outcomes["cut off"] += 1
             await asyncio.sleep(0.05)
 
     async def _connected(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -245,7 +248,7 @@ class Attackers:
                 answer = json.loads(body)
                 if "nextToken" not in answer:
                     return "searches done"
-                self.told.setdefault("their pages", Counter())["led on"] += 1
+                self.outcomes.setdefault("their pages", Counter())["led on"] += 1
                 token = {"nextToken": answer["nextToken"]}
         finally:
             writer.close()
@@ -264,7 +267,7 @@ async def _answer(reader: asyncio.StreamReader) -> tuple[str, bytes]:
 def main(port: str, key: str, secret: str, seconds: str) -> None:
     attackers = Attackers(int(port), key, secret, float(seconds))
     asyncio.run(attackers.attack())
-    print(json.dumps(attackers.told))
+    print(json.dumps(attackers.outcomes))
 
 
 if __name__ == "__main__":

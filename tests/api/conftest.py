@@ -48,9 +48,9 @@ class Server:
 
 
 @pytest.fixture(autouse=True)
-def patient_health(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A look that takes long says that the machine is busy, not that the server is ill."""
-    monkeypatch.setattr(health, "LOOK_SECONDS", 60.0)
+def slow_health_checks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slow check means that the machine is busy, not that the server is unhealthy."""
+    monkeypatch.setattr(health, "CHECK_SECONDS", 60.0)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
 REGION = "eu-central-1"
-PATIENCE_SECONDS = 60.0
+TIMEOUT_SECONDS = 60.0
 _TARGETS = {"sagemaker": "SageMaker", "logs": "Logs_20140328", "sts": ""}
 
 
@@ -20,7 +20,7 @@ class RawClient:
     def __init__(self, address: str) -> None:
         """`HOST:PORT`, or the URL of a server."""
         host, _, port = address.removeprefix("http://").rpartition(":")
-        self.socket = socket.create_connection((host, int(port)), timeout=PATIENCE_SECONDS)
+        self.socket = socket.create_connection((host, int(port)), timeout=TIMEOUT_SECONDS)
         self._left = b""
 
     def send(self, data: bytes) -> "RawClient":
@@ -40,7 +40,7 @@ class RawClient:
             num_sent += len(piece)
         return num_sent
 
-    def answer(self) -> tuple[int, bytes]:
+    def response(self) -> tuple[int, bytes]:
         """The next one: its status and its body; 0 when the connection ends without one."""
         head, _, body = self._until(b"\r\n\r\n").partition(b"\r\n\r\n")
         if not head:
@@ -55,8 +55,8 @@ class RawClient:
         self._left = body[length:]
         return int(head.split(b" ", 2)[1]), body[:length]
 
-    def answer_begins(self) -> bool:
-        """Whether one has begun to come; waits for it, and leaves it there."""
+    def response_starts(self) -> bool:
+        """Whether a response has started; waits for it, and leaves it unread."""
         return bool(self.socket.recv(1, socket.MSG_PEEK))
 
     def is_ended(self) -> bool:
@@ -90,7 +90,7 @@ def signed(
     service: str = "sagemaker",
     padding: int = 0,
 ) -> tuple[bytes, bytes]:
-    """Head and body of a call in JSON, as boto3 signs it; as much longer as asked for."""
+    """Head and body of a call in JSON, as boto3 signs it, padded by so many bytes."""
     body = json.dumps(given).encode() + b" " * padding
     headers = {
         "Content-Type": "application/x-amz-json-1.1",

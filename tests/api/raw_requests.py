@@ -1,4 +1,4 @@
-"""Requests signed and sent as they are written: clients would tidy them up before."""
+"""Requests signed and sent exactly as written: other clients would normalize them."""
 
 import hashlib
 import http.client
@@ -13,8 +13,8 @@ REGION = "eu-central-1"
 
 
 @dataclass(frozen=True)
-class AttachedProcess:
-    """Who signs, and where the server is."""
+class SignedClient:
+    """Signs with one key, for the server at `url`."""
 
     url: str
     key_id: str
@@ -62,7 +62,7 @@ class AttachedProcess:
         value = signature_of(request, sha256, ["host"], scope, now, self.secret).value
         return Request(method, path, f"{request.query}&X-Amz-Signature={value}", request.headers)
 
-    def ask(
+    def request(
         self,
         method: str,
         address: str,
@@ -85,7 +85,7 @@ def send(url: str, request: Request, body: bytes = b"") -> tuple[int, bytes]:
         if body and "content-length" not in request.headers:
             connection.putheader("content-length", str(len(body)))
         connection.endheaders(body or None)
-        answer = connection.getresponse()
-        return answer.status, answer.read()
+        response = connection.getresponse()
+        return response.status, response.read()
     finally:
         connection.close()

@@ -1,4 +1,4 @@
-"""Too many connections at a real server: who gives way, and who is always answered."""
+"""Too many connections at a real server: which are closed, and which requests are always served."""
 
 import json
 import resource
@@ -39,7 +39,7 @@ def listed(server: Server) -> bytes:
 
 
 def keep_busy(server: Server, connect: Connect, count: int) -> list[RawClient]:
-    """Connections at work for somebody who has signed, and takes in nothing of a large answer."""
+    """Busy connections of a caller that has signed, and does not read a large response."""
     s3 = server.client("s3")
     s3.create_bucket(Bucket="data-1")
     s3.put_object(Bucket="data-1", Key="large", Body=bytes(24 << 20))
@@ -48,57 +48,55 @@ def keep_busy(server: Server, connect: Connect, count: int) -> list[RawClient]:
     path, host = url.removeprefix(server.url), server.url.removeprefix("http://")
     get = f"GET {path} HTTP/1.1\r\nhost: {host}\r\n\r\n".encode()
     clients = [connect(server.url).send(get) for _ in range(count)]
-    assert all(client.answer_begins() for client in clients)
+    assert all(client.response_starts() for client in clients)
     return clients
 
 
-def test_the_longest_silent_gives_way_to_who_comes(jobs: Jobs, connect: Connect):
+def test_the_longest_idle_connection_is_closed_for_a_new_one(jobs: Jobs, connect: Connect):
     with limited(jobs, connections=8, header_seconds=3600) as (server, app):
-        silent = [connect(server.url) for _ in range(6)]
-        until(lambda: app.gate.num_guests == 6)
-        assert connect(server.url).send(HEALTH).answer()[0] == 200
-        assert silent[0].is_ended()
-        assert silent[1].send(HEALTH).answer()[0] == 200
-        assert app.gate.cuts[Cut.ADDRESS] == 1
+        idle = [connect(server.url) for _ in range(6)]
+        until(lambda: app.admission.num_connections == 6)
+        assert connect(server.url).send(HEALTH).response()[0] == 200
+        assert idle[0].is_ended()
+        assert idle[1].send(HEALTH).response()[0] == 200
+        assert app.admission.cuts[Cut.ADDRESS] == 1
 
 
-def test_who_has_signed_stays_while_others_say_nothing(jobs: Jobs, connect: Connect):
+def test_signed_connections_stay_while_unsigned_ones_are_closed(jobs: Jobs, connect: Connect):
     with limited(jobs, connections=8, header_seconds=3600) as (server, _):
         caller = connect(server.url)
-        assert caller.send(listed(server)).answer()[0] == 200
+        assert caller.send(listed(server)).response()[0] == 200
         for _ in range(100):
             connect(server.url)
-        assert caller.send(listed(server)).answer()[0] == 200
-        assert connect(server.url).send(listed(server)).answer()[0] == 200
+        assert caller.send(listed(server)).response()[0] == 200
+        assert connect(server.url).send(listed(server)).response()[0] == 200
 
 
-def test_between_two_requests_also_who_has_signed_gives_way(jobs: Jobs, connect: Connect):
+def test_signed_connections_are_closed_between_two_requests(jobs: Jobs, connect: Connect):
     with limited(jobs, connections=4, header_seconds=3600) as (server, _):
         callers = [connect(server.url) for _ in range(3)]
         for caller in callers:
-            assert caller.send(listed(server)).answer()[0] == 200
-        assert connect(server.url).send(listed(server)).answer()[0] == 200
+            assert caller.send(listed(server)).response()[0] == 200
+        assert connect(server.url).send(listed(server)).response()[0] == 200
         assert callers[0].is_ended()
-        assert callers[1].send(listed(server)).answer()[0] == 200
+        assert callers[1].send(listed(server)).response()[0] == 200
 
 
-def test_where_all_are_at_work_pages_are_answered_and_the_rest_is_told_to_wait(
-    jobs: Jobs, connect: Connect
-):
+def test_when_all_are_busy_pages_are_served_and_calls_throttled(jobs: Jobs, connect: Connect):
     with limited(jobs, connections=4, header_seconds=3600) as (server, app):
         at_work = keep_busy(server, connect, 3)
-        assert connect(server.url).send(HEALTH).answer()[0] == 200
+        assert connect(server.url).send(HEALTH).response()[0] == 200
         refused = connect(server.url).send(listed(server))
-        status, body = refused.answer()
+        status, body = refused.response()
         assert (status, json.loads(body)["__type"]) == (503, "ThrottlingException")
         assert refused.is_ended()
         head = f"GET /data-1 HTTP/1.1\r\nhost: {server.url.removeprefix('http://')}\r\n\r\n"
-        status, body = connect(server.url).send(head.encode()).answer()
+        status, body = connect(server.url).send(head.encode()).response()
         assert (status, b"<Code>SlowDown</Code>" in body) == (503, True)
-        crowd = [connect(server.url) for _ in range(2 * RESERVED)]
-        assert crowd[0].is_ended()
-        assert connect(server.url).send(HEALTH).answer()[0] == 200
-        assert app.gate.num_guests <= 3 + RESERVED + 1
+        queued = [connect(server.url) for _ in range(2 * RESERVED)]
+        assert queued[0].is_ended()
+        assert connect(server.url).send(HEALTH).response()[0] == 200
+        assert app.admission.num_connections <= 3 + RESERVED + 1
         for client in at_work:
             client.close()
 
@@ -117,7 +115,7 @@ runpy.run_module("trackside.cli", run_name="__main__")
 """
 
 
-def test_silent_connections_do_not_use_up_the_descriptors(
+def test_idle_connections_do_not_use_up_the_descriptors(
     tmp_path: Path, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("TRACKSIDE_HOME", str(tmp_path))
@@ -131,9 +129,9 @@ def test_silent_connections_do_not_use_up_the_descriptors(
             key, secret = AccessKeys(tmp_path / "server").create("tests", Rights.ADMIN)
             for _ in range(300):
                 connect(url)
-            assert connect(url).send(HEALTH).answer()[0] == 200
+            assert connect(url).send(HEALTH).response()[0] == 200
             server = Server(url, AccessKeys(tmp_path / "server"), key.id, secret)
-            assert connect(url).send(listed(server)).answer()[0] == 200
+            assert connect(url).send(listed(server)).response()[0] == 200
             assert resource.prlimit(process.pid, resource.RLIMIT_NOFILE) == (256, 256)
         finally:
             process.kill()

@@ -1,4 +1,4 @@
-"""What a call may spend, in things it looks at and in time."""
+"""What a call may spend, in items it scans and in time."""
 
 from trackside.api.budget import Budget
 
@@ -7,7 +7,7 @@ def test_something_can_be_spent_in_any_case():
     assert not Budget(items=0, seconds=0).is_spent
 
 
-def test_it_is_spent_by_what_was_looked_at():
+def test_it_is_spent_by_scanned_items():
     budget = Budget(items=3, seconds=3600)
     budget.spend()
     assert not budget.is_spent

@@ -30,8 +30,8 @@ def events(*messages: str, at: float | None = None) -> list[dict[str, Any]]:
     return [{"timestamp": time_ms, "message": message} for message in messages]
 
 
-def messages(answer: Any) -> list[str]:
-    return [event["message"] for event in answer["events"]]
+def messages(response: Any) -> list[str]:
+    return [event["message"] for event in response["events"]]
 
 
 def test_what_is_put_is_read_in_every_way(made):
@@ -88,7 +88,7 @@ def test_groups_and_streams_are_listed_beside_those_of_jobs(made, client):
     ]
 
 
-def test_what_is_there_or_is_not_is_told_by_the_codes_of_aws(made, client):
+def test_existing_and_missing_groups_have_awss_error_codes(made, client):
     taken = "ResourceAlreadyExistsException"
     assert refused(client.create_log_group, logGroupName="my/app")[0] == taken
     assert refused(client.create_log_group, logGroupName=JOBS)[0] == taken
@@ -105,12 +105,12 @@ def test_what_is_there_or_is_not_is_told_by_the_codes_of_aws(made, client):
     client.put_retention_policy(logGroupName="my/app", retentionInDays=7)
 
 
-def test_events_too_far_from_now_are_left_out_and_told(made):
+def test_events_too_far_from_now_are_dropped_and_reported(made):
     now = time.time()
     old, new = events("old", at=now - 15 * 86400), events("new", at=now + 3 * 3600)
-    answer = made.put_log_events(**STREAM, logEvents=[*old, *events("now"), *new])
-    told = {"tooOldLogEventEndIndex": 1, "tooNewLogEventStartIndex": 2}
-    assert answer["rejectedLogEventsInfo"] == told
+    response = made.put_log_events(**STREAM, logEvents=[*old, *events("now"), *new])
+    shown = {"tooOldLogEventEndIndex": 1, "tooNewLogEventStartIndex": 2}
+    assert response["rejectedLogEventsInfo"] == shown
     assert messages(made.get_log_events(**STREAM)) == ["now"]
     backwards = [*events("b", at=now), *events("a", at=now - 1)]
     assert refused(made.put_log_events, **STREAM, logEvents=backwards)[0] == (
@@ -132,7 +132,7 @@ def test_no_event_of_several_writers_is_lost_or_torn(made, service: Server):
     assert len(found) == 80
 
 
-def test_what_is_deleted_is_gone(made):
+def test_deleted_logs_are_removed(made):
     made.delete_log_stream(**STREAM)
     assert made.describe_log_streams(logGroupName="my/app")["logStreams"] == []
     made.delete_log_group(logGroupName="my/app")

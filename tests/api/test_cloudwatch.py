@@ -1,4 +1,4 @@
-"""Metrics of jobs, asked by the real boto3, in both forms that CloudWatch's clients speak."""
+"""Metrics of jobs, requested by the real boto3, in both protocols of CloudWatch's clients."""
 
 import json
 import os
@@ -37,7 +37,7 @@ def client(service: Server):
 
 @pytest.fixture
 def drawn(service: Server, jobs: Jobs) -> Jobs:
-    """A running job whose supervisor has found a loss in its log, and looked at its machine."""
+    """A running job whose supervisor has found a loss in its log, and sampled its machine."""
     service.client("sagemaker").create_training_job(**request(hyper={"hold": "1"}))
     until(lambda: jobs.describe("job-1")["SecondaryStatus"] == "Training")
     folder = jobs.settings.layout.job("job-1").host("algo-1", 1)
@@ -57,7 +57,7 @@ def drawn(service: Server, jobs: Jobs) -> Jobs:
     return jobs
 
 
-def asked(name: str = "loss", **changed: Any) -> Any:
+def params(name: str = "loss", **changed: Any) -> Any:
     return {
         "Namespace": NAMESPACE,
         "MetricName": name,
@@ -83,7 +83,7 @@ def refused(call: Any, **given: Any) -> tuple[str, str]:
 
 def test_statistics_are_over_whole_periods_and_finite_values(client, drawn: Jobs):
     names = ["Average", "Sum", "Minimum", "Maximum", "SampleCount"]
-    answer = client.get_metric_statistics(**asked(Statistics=names))
+    answer = client.get_metric_statistics(**params(Statistics=names))
     assert answer["Label"] == "loss"
     first, second = sorted(answer["Datapoints"], key=lambda point: point["Timestamp"])
     assert first == {
@@ -99,17 +99,17 @@ def test_statistics_are_over_whole_periods_and_finite_values(client, drawn: Jobs
 
 
 def test_a_running_job_s_next_values_are_there_at_the_next_question(client, drawn: Jobs):
-    before = client.get_metric_statistics(**asked())["Datapoints"]
+    before = client.get_metric_statistics(**params())["Datapoints"]
     folder = drawn.settings.layout.job("job-1").host("algo-1", 1)
     more = EventFile(folder.curves / "trackside" / "algo-1")
     more.add(("loss", 9.0, 5, MINUTE + 300))
     more.close()
-    after = client.get_metric_statistics(**asked())["Datapoints"]
+    after = client.get_metric_statistics(**params())["Datapoints"]
     assert len(after) == len(before) + 1
 
 
 def test_percentiles_and_short_periods(client, drawn: Jobs):
-    given = asked(Period=1, ExtendedStatistics=["p50"], StartTime=moment(0), EndTime=moment(21))
+    given = params(Period=1, ExtendedStatistics=["p50"], StartTime=moment(0), EndTime=moment(21))
     del given["Statistics"]
     points = client.get_metric_statistics(**given)["Datapoints"]
     assert [(p["Timestamp"], p["ExtendedStatistics"]) for p in points] == [
@@ -120,9 +120,11 @@ def test_percentiles_and_short_periods(client, drawn: Jobs):
 
 def test_the_machine_s_figures_go_by_host(client, drawn: Jobs):
     host = [{"Name": "Host", "Value": "job-1/algo-1"}]
-    [point] = client.get_metric_statistics(**asked("CPUUtilization", Dimensions=host))["Datapoints"]
+    [point] = client.get_metric_statistics(**params("CPUUtilization", Dimensions=host))[
+        "Datapoints"
+    ]
     assert point["Average"] == 120.0
-    [point] = client.get_metric_statistics(**asked("MemoryUtilization", Dimensions=host))[
+    [point] = client.get_metric_statistics(**params("MemoryUtilization", Dimensions=host))[
         "Datapoints"
     ]
     assert point["Average"] == 12.5
@@ -130,32 +132,32 @@ def test_the_machine_s_figures_go_by_host(client, drawn: Jobs):
 
 def test_what_is_not_there_has_no_datapoints(client, drawn: Jobs):
     for given in (
-        asked("accuracy"),
-        asked(Namespace="AWS/EC2"),
-        asked(Dimensions=[{"Name": "TrainingJobName", "Value": "nobody"}]),
-        asked(Dimensions=[]),
-        asked("CPUUtilization", Dimensions=[{"Name": "Host", "Value": "job-1/algo-9"}]),
+        params("accuracy"),
+        params(Namespace="AWS/EC2"),
+        params(Dimensions=[{"Name": "TrainingJobName", "Value": "nobody"}]),
+        params(Dimensions=[]),
+        params("CPUUtilization", Dimensions=[{"Name": "Host", "Value": "job-1/algo-9"}]),
     ):
         assert client.get_metric_statistics(**given)["Datapoints"] == []
 
 
-def test_wrong_questions_have_the_codes_that_programs_look_for(client, drawn: Jobs):
+def test_invalid_requests_have_the_codes_that_programs_check_for(client, drawn: Jobs):
     ask = client.get_metric_statistics
-    code, text = refused(ask, **asked(EndTime=moment(0) + timedelta(days=2)))
+    code, text = refused(ask, **params(EndTime=moment(0) + timedelta(days=2)))
     assert code == "InvalidParameterCombination"
     assert "You have requested up to 2,880 datapoints" in text
-    assert refused(ask, **asked(EndTime=moment(0)))[0] == "InvalidParameterValue"
-    assert "multiple of 60" in refused(ask, **asked(Period=61))[1]
-    assert refused(ask, **asked(Statistics=["Median"]))[0] == "InvalidParameterValue"
-    without = asked()
+    assert refused(ask, **params(EndTime=moment(0)))[0] == "InvalidParameterValue"
+    assert "multiple of 60" in refused(ask, **params(Period=61))[1]
+    assert refused(ask, **params(Statistics=["Median"]))[0] == "InvalidParameterValue"
+    without = params()
     del without["Statistics"]
     assert refused(ask, **without)[0] == "InvalidParameterCombination"
     with pytest.raises(client.exceptions.InvalidParameterValueException):
-        ask(**asked(Period=61))
+        ask(**params(Period=61))
 
 
 def query(id: str, stat: str = "Average", **changed: Any) -> Any:
-    metric = {key: asked()[key] for key in ("Namespace", "MetricName", "Dimensions")}
+    metric = {key: params()[key] for key in ("Namespace", "MetricName", "Dimensions")}
     return {"Id": id, "MetricStat": {"Metric": metric, "Period": 60, "Stat": stat}, **changed}
 
 
@@ -203,7 +205,7 @@ def test_metrics_are_listed_with_their_dimensions(client, drawn: Jobs):
 
 
 def put_lines(jobs: Jobs) -> list[Any]:
-    """What a supervisor is told."""
+    """What a supervisor receives."""
     folder = jobs.settings.layout.job("job-1").host("algo-1", 1).reported_metrics
     return [json.loads(line) for line in (folder / "cloudwatch.json").read_text().splitlines()]
 
@@ -211,7 +213,7 @@ def put_lines(jobs: Jobs) -> list[Any]:
 OF_JOB = {"Name": "TrainingJobName", "Value": "job-1"}
 
 
-def test_values_that_are_put_are_told_to_the_job_s_supervisor(client, drawn: Jobs):
+def test_put_values_reach_the_jobs_supervisor(client, drawn: Jobs):
     dimensions = [{"Name": "Set", "Value": "test"}, {"Name": "Fold", "Value": "2"}, OF_JOB]
     datum = {"MetricName": "loss", "Dimensions": dimensions, "Value": 0.5, "Unit": "None"}
     client.put_metric_data(Namespace="My/Model", MetricData=[{**datum, "Timestamp": moment(1)}])
@@ -247,7 +249,7 @@ def test_values_of_no_running_job_are_refused(client, drawn: Jobs):
 def test_a_value_is_never_written_through_a_link_of_another_user_s_script(
     client, drawn: Jobs, tmp_path: Path, way: str
 ):
-    """The script asks by its own key to have a line appended to a file that it cannot open."""
+    """The script requests by its own key to have a line appended to a file that it cannot open."""
     kept = tmp_path / "kept"
     (kept / "sagemaker").mkdir(parents=True)
     (kept / "cloudwatch.json").write_text("kept")
@@ -333,7 +335,7 @@ def test_a_value_may_be_put_by_a_form(service: Server, drawn: Jobs):
     assert [line["MetricName"] for line in put_lines(drawn)] == ["Mine/loss"]
 
 
-def test_a_form_that_is_none_is_told_so(service: Server):
+def test_an_invalid_form_is_an_error(service: Server):
     status, text = form(service, content_type="application/cbor", Action="ListMetrics")
     assert status == 415
     assert "X-Amz-Target" in text
@@ -341,5 +343,5 @@ def test_a_form_that_is_none_is_told_so(service: Server):
 
 def test_the_clock_of_a_question_may_be_now(client, drawn: Jobs):
     now = time.time()
-    given = asked(StartTime=now - 3600, EndTime=now)
+    given = params(StartTime=now - 3600, EndTime=now)
     assert client.get_metric_statistics(**given)["Datapoints"] == []

@@ -1,4 +1,4 @@
-"""Turns in a pool of threads, whoever asks how much; and at a real server."""
+"""Turns in a pool of threads, however much each caller requests; and at a real server."""
 
 import asyncio
 import threading
@@ -15,7 +15,7 @@ from tests.wait import until
 from trackside.api.app import App
 from trackside.api.budget import Budget
 from trackside.api.call import ServiceError
-from trackside.api.fair_pool import CALLER, FairPool, Lanes
+from trackside.api.fair_pool import CALLER, FairPool, ThreadPools
 from trackside.api.keys import AccessKeys, Rights
 from trackside.api.log_streams import TRAINING
 from trackside.api.logs import logs
@@ -23,21 +23,21 @@ from trackside.jobs.jobs import Jobs
 
 
 class Work:
-    """Calls that run until they are let go, and the order in which they began."""
+    """Calls that run until they are released, and the order in which they started."""
 
     def __init__(self, pool: FairPool) -> None:
         self._pool = pool
         self._go = threading.Semaphore(0)
-        self._begun = threading.Condition()
+        self._started = threading.Condition()
         self.order: list[str] = []
 
     async def call(self, caller: str, name: str) -> str:
         CALLER.set(caller)
 
         def run() -> str:
-            with self._begun:
+            with self._started:
                 self.order.append(name)
-                self._begun.notify_all()
+                self._started.notify_all()
             assert self._go.acquire(timeout=60)
             return name
 
@@ -53,8 +53,8 @@ class Work:
         """As soon as so many have."""
 
         def wait() -> bool:
-            with self._begun:
-                return self._begun.wait_for(lambda: len(self.order) >= count, 60)
+            with self._started:
+                return self._started.wait_for(lambda: len(self.order) >= count, 60)
 
         assert await asyncio.to_thread(wait)
         return list(self.order)
@@ -64,16 +64,16 @@ def played(course: Coroutine[Any, Any, None]) -> None:
     asyncio.run(course)
 
 
-def test_a_second_caller_is_answered_while_the_first_has_a_crowd_waiting():
+def test_a_second_caller_is_served_while_the_first_has_many_calls_queued():
     async def course() -> None:
         work = Work(FairPool("test", threads=2, per_caller=1))
-        crowd = work.start("a", *(f"a{n}" for n in range(16)))
+        queued = work.start("a", *(f"a{n}" for n in range(16)))
         await work.begun(1)
         [other] = work.start("b", "b0")
         assert await work.begun(2) == ["a0", "b0"]
         work.let_go(17)
         assert await other == "b0"
-        assert await asyncio.gather(*crowd) == [f"a{n}" for n in range(16)]
+        assert await asyncio.gather(*queued) == [f"a{n}" for n in range(16)]
 
     played(course())
 
@@ -92,7 +92,7 @@ def test_turns_go_round():
     played(course())
 
 
-def test_too_many_in_line_are_told_to_come_later():
+def test_too_many_queued_calls_are_throttled():
     async def course() -> None:
         work = Work(FairPool("test", threads=2, per_caller=1, waiting_per_caller=3))
         calls = work.start("a", "a0", "a1", "a2", "a3")
@@ -109,7 +109,7 @@ def test_too_many_in_line_are_told_to_come_later():
     played(course())
 
 
-def test_who_goes_away_leaves_his_place_to_the_next():
+def test_a_cancelled_call_frees_its_turn():
     async def course() -> None:
         work = Work(FairPool("test", threads=1, per_caller=1))
         first, gone, last = work.start("a", "a0", "a1", "a2")
@@ -122,7 +122,7 @@ def test_who_goes_away_leaves_his_place_to_the_next():
     played(course())
 
 
-def test_what_fails_gives_its_place_back():
+def test_a_failed_call_frees_its_thread():
     async def course() -> None:
         pool = FairPool("test", threads=1, per_caller=1)
         for _ in range(3):
@@ -134,12 +134,12 @@ def test_what_fails_gives_its_place_back():
 
 
 def test_searches_of_one_key_do_not_hold_up_those_of_another(jobs: Jobs):
-    began = 1_790_000_000.0
-    lines = [(began + n / 100, b"loss of epoch %d\n" % n) for n in range(10_000)]
-    write_job(jobs, "job-1", [lines], span=(began, began + 200))
+    started = 1_790_000_000.0
+    lines = [(started + n / 100, b"loss of epoch %d\n" % n) for n in range(10_000)]
+    write_job(jobs, "job-1", [lines], span=(started, started + 200))
     jobs.refresh()
-    lanes, keys = Lanes(), AccessKeys(jobs.settings.layout.server.root)
-    service = logs(jobs, lanes, lambda: Budget(10**6, seconds=3600))
+    pools, keys = ThreadPools(), AccessKeys(jobs.settings.layout.server.root)
+    service = logs(jobs, pools, lambda: Budget(10**6, seconds=3600))
     with running(App({"logs": service}, keys), keys) as server:
         key, secret = keys.create("another", Rights.READ)
         other = Server(server.url, keys, key.id, secret).client("logs")
@@ -150,9 +150,9 @@ def test_searches_of_one_key_do_not_hold_up_those_of_another(jobs: Jobs):
             return len(client.filter_log_events(**given)["events"])
 
         with ThreadPoolExecutor(16) as pool:
-            crowd = [pool.submit(search, client) for _ in range(16)]
-            until(lambda: lanes.heavy.num_waiting >= 12)
+            queued = [pool.submit(search, client) for _ in range(16)]
+            until(lambda: pools.heavy.num_waiting >= 12)
             assert search(other) == 0
-            num_left = sum(not each.done() for each in crowd)
-            assert [each.result() for each in crowd] == [0] * 16
+            num_left = sum(not each.done() for each in queued)
+            assert [each.result() for each in queued] == [0] * 16
     assert num_left >= 8

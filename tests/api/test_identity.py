@@ -1,4 +1,4 @@
-"""Who am I: asked by the real boto3."""
+"""GetCallerIdentity, called by the real boto3."""
 
 import urllib.error
 import urllib.request
@@ -14,7 +14,7 @@ def refused(call, *arguments, **given) -> tuple[str, int]:
     return answer["Error"]["Code"], answer["ResponseMetadata"]["HTTPStatusCode"]
 
 
-def test_the_caller_is_told_an_assumed_role(server):
+def test_the_caller_identity_is_an_assumed_role(server):
     identity = server.client("sts").get_caller_identity()
     assert identity["Arn"] == f"arn:aws:sts::000000000000:assumed-role/trackside/{server.key_id}"
     assert identity["Account"] == "000000000000"
@@ -37,21 +37,21 @@ def test_every_simulated_action_is_allowed(server):
     assert decisions == [("s3:GetObject", "allowed"), ("s3:PutObject", "allowed")]
 
 
-def test_a_wrong_secret_and_an_unknown_key_are_told_apart(server):
+def test_a_wrong_secret_and_an_unknown_key_are_different_errors(server):
     wrong = server.client("sts", aws_secret_access_key="x" * 40)
     assert refused(wrong.get_caller_identity) == ("SignatureDoesNotMatch", 403)
     unknown = server.client("sts", aws_access_key_id="AKIANOBODY")
     assert refused(unknown.get_caller_identity) == ("InvalidClientTokenId", 403)
 
 
-def test_a_revoked_key_is_out_at_once(server):
+def test_a_revoked_key_is_rejected_at_once(server):
     client = server.client("sts")
     client.get_caller_identity()
     server.keys.revoke(server.key_id)
     assert refused(client.get_caller_identity) == ("InvalidClientTokenId", 403)
 
 
-def test_an_operation_we_lack_is_answered_as_aws_does_and_names_what_there_is(server):
+def test_an_unknown_operation_is_rejected_as_by_aws_and_names_the_known_ones(server):
     with pytest.raises(ClientError, match="GetCallerIdentity") as caught:
         server.client("sts").get_session_token()
     assert caught.value.response["ResponseMetadata"]["HTTPStatusCode"] == 404

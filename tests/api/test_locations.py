@@ -138,7 +138,7 @@ def test_no_member_names_a_folder_of_the_server(client, tmp_path: Path, member: 
         "S3:/bucket/x",
     ],
 )
-def test_nothing_leads_out_of_a_shared_folder(client, shared: Path, uri: str):
+def test_no_path_escapes_a_shared_folder(client, shared: Path, uri: str):
     given = request(**code_at(uri.format(shared=shared)))
     code, text = refused(client.create_training_job, **given)
     assert (code, "at 'hyperParameters.sagemaker_submit_directory'" in text) == (
@@ -161,7 +161,7 @@ def test_what_is_in_a_shared_folder_is_read_and_written(client, shared: Path, fo
     ].endswith("/mnt/shared/out")
 
 
-def test_who_may_admin_names_any_folder_that_is_absolute(service: Server, tmp_path: Path):
+def test_an_admin_may_name_any_absolute_folder(service: Server, tmp_path: Path):
     client = client_of(service, Rights.ADMIN)
     client.create_training_job(**request(InputDataConfig=channel(f"{tmp_path}/secret")))
     for uri in ("secret", "~/x", "http://169.254.169.254/x"):

@@ -1,4 +1,4 @@
-"""Filter patterns about fields; those about words are tried in `test_logs`."""
+"""Filter patterns about fields; `test_logs` has those about terms."""
 
 import pytest
 
@@ -50,7 +50,7 @@ def test_a_message_does_not_fit_by_its_fields(text: str):
 
 
 @pytest.mark.parametrize("message", ["plain", "{ half", "[1]", '{"a":' * 100_000])
-def test_what_is_no_object_fits_nothing(message: str):
+def test_a_message_that_is_no_object_matches_nothing(message: str):
     assert not pattern("{ $.a NOT EXISTS }")(message)
 
 
@@ -69,6 +69,6 @@ def test_what_is_no_object_fits_nothing(message: str):
         "{ " + "(" * 50 + "$.a = 1" + ")" * 50 + " }",
     ],
 )
-def test_a_pattern_that_cannot_be_read_is_told_so(text: str):
+def test_an_invalid_pattern_is_an_error(text: str):
     with pytest.raises(ServiceError, match="Invalid filter pattern"):
         pattern(text)

@@ -13,7 +13,7 @@ from trackside.api import tokens
 from trackside.api.app import App
 from trackside.api.budget import Budget
 from trackside.api.client_logs import ClientLogs
-from trackside.api.json_service import Ask
+from trackside.api.json_service import OperationCall
 from trackside.api.keys import AccessKey, AccessKeys, Rights
 from trackside.api.log_events import event_id
 from trackside.api.log_pattern import pattern
@@ -22,7 +22,7 @@ from trackside.api.logs import Logs, logs
 from trackside.jobs.index import Page
 from trackside.jobs.jobs import Jobs
 
-BEGAN = 1_790_000_000.0
+STARTED = 1_790_000_000.0
 WORDS = (b"loss", b"step 7", b"\xff\xfe", "größe".encode(), b'{"loss": 3}', b"", b"warning")
 PATTERNS = ("", "loss", "loss -step", "?warning ?größe", '"step 7"', "{ $.loss = 3 }", "never")
 REGION, ACTION = "eu-central-1", "logs:FilterLogEvents"
@@ -44,7 +44,7 @@ def written(request: pytest.FixtureRequest, jobs: Jobs) -> Jobs:
     """Jobs beside and after each other: of two hosts, of two attempts, in storage only, running."""
     chance = random.Random(request.param)
     for number in range(6):
-        start = BEGAN + chance.randrange(0, 400)
+        start = STARTED + chance.randrange(0, 400)
         first = lines(chance, start + 1, 100)
         second = [lines(chance, start + 101, 50)] if number % 3 == 1 else []
         hosts, span = 1 + number % 2, (start, start + 200)
@@ -58,81 +58,83 @@ def written(request: pytest.FixtureRequest, jobs: Jobs) -> Jobs:
 
 
 def expected(jobs: Jobs, asked: dict[str, Any]) -> list[str]:
-    fits = pattern(asked.get("filterPattern", ""))
+    matches = pattern(asked.get("filterPattern", ""))
     first, last = asked.get("startTime", 0), asked.get("endTime", 1 << 60)
     found = []
     for _, stream in streams(jobs, TRAINING, "", Page()):
         assert stream is not None
         for event in stream.events():
-            if first <= event.time_ms <= last and fits(event.message):
-                found.append(((event.time_ms, stream.name, *event.place), stream.name, event))
+            if first <= event.time_ms <= last and matches(event.message):
+                found.append(((event.time_ms, stream.name, *event.position), stream.name, event))
     return [event_id(event, name) for _, name, event in sorted(found, key=lambda each: each[0])]
 
 
-def pages(asking: Logs, asked: dict[str, Any], limits: Iterator[int]) -> list[list[str]]:
+def pages(calls: Logs, asked: dict[str, Any], limits: Iterator[int]) -> list[list[str]]:
     found, token = [], dict[str, Any]()
     while True:
         given = {"logGroupName": TRAINING, **asked, **token, "limit": next(limits)}
-        answer: Any = asking.filter_events(Ask(given, REGION, WHO, ACTION))
-        found.append([event["eventId"] for event in answer["events"]])
-        if "nextToken" not in answer:
+        response: Any = calls.filter_events(OperationCall(given, REGION, WHO, ACTION))
+        found.append([event["eventId"] for event in response["events"]])
+        if "nextToken" not in response:
             return found
-        assert answer["nextToken"] != token.get("nextToken")
-        token = {"nextToken": answer["nextToken"]}
+        assert response["nextToken"] != token.get("nextToken")
+        token = {"nextToken": response["nextToken"]}
 
 
-def test_all_pages_together_are_what_one_look_at_everything_finds(written: Jobs):
+def test_all_pages_together_equal_one_full_scan(written: Jobs):
     chance = random.Random(7)
     own = ClientLogs(written.settings.layout.server.logs)
-    middle = int((BEGAN + 250) * 1000)
+    middle = int((STARTED + 250) * 1000)
     for text in PATTERNS:
         for window in ({}, {"startTime": middle}, {"endTime": middle}):
             asked = {"filterPattern": text, **window}
             wanted = expected(written, asked)
             items = chance.choice((30, 100, 1000)) if asked["filterPattern"] else 1
-            asking = Logs(written, own, partial(Budget, items, 3600.0))
+            calls = Logs(written, own, partial(Budget, items, 3600.0))
             limits = iter(lambda: chance.randrange(1, 40), None)
-            forwards = pages(asking, asked, limits)
+            forwards = pages(calls, asked, limits)
             assert [each for page in forwards for each in page] == wanted
-            backwards = pages(asking, {**asked, "startFromHead": False}, limits)
+            backwards = pages(calls, {**asked, "startFromHead": False}, limits)
             assert [each for page in backwards for each in page] == wanted[::-1]
 
 
 def test_each_page_costs_as_much_as_the_first(jobs: Jobs):
     """However deep it is: a call that has so much to spend gets on by as many events."""
-    many = [(BEGAN + n / 100, b"line %d\n" % n) for n in range(2000)]
-    write_job(jobs, "job-1", [many], span=(BEGAN, BEGAN + 100))
+    many = [(STARTED + n / 100, b"line %d\n" % n) for n in range(2000)]
+    write_job(jobs, "job-1", [many], span=(STARTED, STARTED + 100))
     jobs.refresh()
     own = ClientLogs(jobs.settings.layout.server.logs)
-    asking = Logs(jobs, own, lambda: Budget(100, seconds=3600))
+    calls = Logs(jobs, own, lambda: Budget(100, seconds=3600))
     for direction in ({}, {"startFromHead": False}):
-        found = pages(asking, direction, iter(lambda: 10_000, None))
+        found = pages(calls, direction, iter(lambda: 10_000, None))
         assert [len(page) for page in found[1:-1]] == [100] * (len(found) - 2)
         assert sum(map(len, found)) == 2000
 
 
-def test_a_listing_of_streams_goes_on_behind_jobs_that_have_none(jobs: Jobs):
+def test_a_listing_of_streams_continues_after_jobs_without_any(jobs: Jobs):
     for number in range(10):
-        write_job(jobs, f"job-{number}", [], span=(BEGAN + number, BEGAN + 99), hosts=2)
+        write_job(jobs, f"job-{number}", [], span=(STARTED + number, STARTED + 99), hosts=2)
     jobs.refresh()
     own = ClientLogs(jobs.settings.layout.server.logs)
-    asking = Logs(jobs, own, lambda: Budget(3, seconds=3600))
+    calls = Logs(jobs, own, lambda: Budget(3, seconds=3600))
     found: dict[str, list[int]] = {TRAINING: [], PROCESSING: []}
     for group in found:
         token = dict[str, str]()
         while True:
             given = {"logGroupName": group, **token}
-            answer: Any = asking.describe_streams(Ask(given, REGION, WHO, ACTION))
-            found[group].append(len(answer["logStreams"]))
-            if "nextToken" not in answer:
+            response: Any = calls.describe_streams(OperationCall(given, REGION, WHO, ACTION))
+            found[group].append(len(response["logStreams"]))
+            if "nextToken" not in response:
                 break
-            token = {"nextToken": answer["nextToken"]}
+            token = {"nextToken": response["nextToken"]}
     assert found == {TRAINING: [3] * 6 + [2], PROCESSING: [0] * 4}
 
 
-def test_an_empty_page_leads_on_and_boto3_follows(jobs: Jobs):
+def test_an_empty_page_has_a_token_that_boto3_follows(jobs: Jobs):
     texts = [b"needle\n" if n in (900, 901) else b"hay %d\n" % n for n in range(1000)]
-    write_job(jobs, "job-1", [[(BEGAN + n, text) for n, text in enumerate(texts)]], span=(BEGAN, 0))
+    write_job(
+        jobs, "job-1", [[(STARTED + n, text) for n, text in enumerate(texts)]], span=(STARTED, 0)
+    )
     jobs.refresh()
     keys = AccessKeys(jobs.settings.layout.server.root)
     service = logs(jobs, budget=lambda: Budget(100, seconds=3600))
@@ -148,29 +150,29 @@ def test_an_empty_page_leads_on_and_boto3_follows(jobs: Jobs):
 
 def test_what_a_running_job_writes_between_two_pages_is_found(jobs: Jobs):
     for name in ("quiet", "loud"):
-        span = (BEGAN, BEGAN + 500)
-        reopen(write_job(jobs, name, [[(BEGAN + n, b"%d\n" % n) for n in range(9)]], span=span))
+        span = (STARTED, STARTED + 500)
+        reopen(write_job(jobs, name, [[(STARTED + n, b"%d\n" % n) for n in range(9)]], span=span))
     jobs.refresh()
     own = ClientLogs(jobs.settings.layout.server.logs)
-    asking = Logs(jobs, own, lambda: Budget(1000, seconds=3600))
+    calls = Logs(jobs, own, lambda: Budget(1000, seconds=3600))
     given = {"logGroupName": TRAINING, "logStreamNamePrefix": "", "limit": 17}
-    first: Any = asking.filter_events(Ask(given, REGION, WHO, ACTION))
-    place = jobs.settings.layout.job("loud").host("algo-1", 1)
-    with place.log.open("ab") as log, place.log_times.open("a") as times:
+    first: Any = calls.filter_events(OperationCall(given, REGION, WHO, ACTION))
+    position = jobs.settings.layout.job("loud").host("algo-1", 1)
+    with position.log.open("ab") as log, position.log_times.open("a") as times:
         log.write(b"late\n")
-        times.write(f"{log.tell()} {BEGAN + 400:.3f}\n")
+        times.write(f"{log.tell()} {STARTED + 400:.3f}\n")
     given["nextToken"] = first["nextToken"]
-    second: Any = asking.filter_events(Ask(given, REGION, WHO, ACTION))
+    second: Any = calls.filter_events(OperationCall(given, REGION, WHO, ACTION))
     assert [event["message"] for event in second["events"]] == ["8", "late"]
 
 
 def test_a_stream_is_read_backwards_from_anywhere_as_forwards(written: Jobs):
     chance = random.Random(0)
-    asking = Logs(written, ClientLogs(written.settings.layout.server.logs), Budget)
+    calls = Logs(written, ClientLogs(written.settings.layout.server.logs), Budget)
 
     def ask(**given: Any) -> Any:
         given = {"logGroupName": TRAINING, "logStreamName": name, **given}
-        return asking.get_events(Ask(given, REGION, WHO, ACTION))
+        return calls.get_events(OperationCall(given, REGION, WHO, ACTION))
 
     for _, stream in streams(written, TRAINING, "", Page()):
         assert stream is not None
@@ -205,24 +207,30 @@ def test_programs_own_streams_are_searched_page_by_page(jobs: Jobs):
             now = max(now, time_ms)
             stream.append([(time_ms, f"{name} {number}")])
             written.append((now, name, number))
-    asking = Logs(jobs, own, lambda: Budget(7, seconds=3600))
+    calls = Logs(jobs, own, lambda: Budget(7, seconds=3600))
     wanted = [f"{name} {number}" for _, name, number in sorted(written)]
     for direction in (True, False):
         found, token = [], dict[str, str]()
         while True:
             given = {"logGroupName": "mine", "startFromHead": direction, "limit": 5, **token}
-            answer: Any = asking.filter_events(Ask(given, REGION, WHO, ACTION))
-            found += [event["message"] for event in answer["events"]]
-            if "nextToken" not in answer:
+            response: Any = calls.filter_events(OperationCall(given, REGION, WHO, ACTION))
+            found += [event["message"] for event in response["events"]]
+            if "nextToken" not in response:
                 break
-            token = {"nextToken": answer["nextToken"]}
+            token = {"nextToken": response["nextToken"]}
         assert found == wanted[:: 1 if direction else -1]
 
 
 def test_a_token_that_was_made_up_is_refused(jobs: Jobs):
-    asking = Logs(jobs, ClientLogs(jobs.settings.layout.server.logs), Budget)
+    calls = Logs(jobs, ClientLogs(jobs.settings.layout.server.logs), Budget)
     given: dict[str, Any] = {"logGroupName": TRAINING}
-    for place in (7, [True], [True, 7, None], [True, [["a", -1, 0, 0]], None], [False, [], ["x"]]):
-        made_up = {**given, "nextToken": tokens.token(given, place)}
+    for position in (
+        7,
+        [True],
+        [True, 7, None],
+        [True, [["a", -1, 0, 0]], None],
+        [False, [], ["x"]],
+    ):
+        made_up = {**given, "nextToken": tokens.token(given, position)}
         with pytest.raises(Exception, match="(?i)token"):
-            asking.filter_events(Ask(made_up, REGION, WHO, ACTION))
+            calls.filter_events(OperationCall(made_up, REGION, WHO, ACTION))

@@ -1,4 +1,4 @@
-"""Logs of jobs, asked by the real boto3 as clients ask them."""
+"""Logs of jobs, read by the real boto3."""
 
 import shutil
 import time
@@ -37,8 +37,8 @@ def stream_of(client: Any, job: str = "job-1") -> str:
 
 def write(jobs: Jobs, lines: list[tuple[str, float]], *, marked: int | None = None) -> None:
     """More of the running job's log, as a supervisor has it: text, and when it came."""
-    place = jobs.settings.layout.job("job-1").host("algo-1", 1)
-    with place.log.open("ab") as log, place.log_times.open("a") as times:
+    position = jobs.settings.layout.job("job-1").host("algo-1", 1)
+    with position.log.open("ab") as log, position.log_times.open("a") as times:
         for number, (text, moment) in enumerate(lines):
             log.write(text.encode())
             if marked is None or number < marked:
@@ -76,12 +76,12 @@ def test_streams_of_two_hosts_come_by_name_and_without_a_token(client, training)
     two = {"InstanceType": "ml.m5.large", "InstanceCount": 2, "VolumeSizeInGB": 1}
     training.create_training_job(**request(ResourceConfig=two))
     training.create_training_job(**request("job-1-other"))
-    answer = client.describe_log_streams(
+    response = client.describe_log_streams(
         logGroupName=GROUP, logStreamNamePrefix="job-1/", orderBy="LogStreamName", limit=2
     )
-    names = [stream["logStreamName"].rpartition("-")[0] for stream in answer["logStreams"]]
+    names = [stream["logStreamName"].rpartition("-")[0] for stream in response["logStreams"]]
     assert names == ["job-1/algo-1", "job-1/algo-2"]
-    assert "nextToken" not in answer
+    assert "nextToken" not in response
 
 
 def test_streams_are_paged_within_and_across_jobs(client, training):
@@ -98,7 +98,7 @@ def test_streams_are_paged_within_and_across_jobs(client, training):
             assert len(found) == 9
 
 
-def test_a_log_is_read_to_its_end_and_goes_on_from_the_same_token(client, jobs: Jobs, held):
+def test_a_log_is_read_to_its_end_and_continues_from_the_same_token(client, jobs: Jobs, held):
     write(jobs, [(f"line {n}\n", held + n) for n in range(5)])
     stream = {"logGroupName": GROUP, "logStreamName": stream_of(client), "startFromHead": True}
     first = client.get_log_events(**stream, limit=3)
@@ -116,14 +116,14 @@ def test_a_log_is_read_to_its_end_and_goes_on_from_the_same_token(client, jobs: 
 
 
 def test_both_tokens_have_the_usual_form_even_of_an_empty_stream(client, held):
-    answer = client.get_log_events(logGroupName=GROUP, logStreamName=stream_of(client))
-    assert answer["events"] == []
-    assert answer["nextForwardToken"][:2] == "f/"
-    assert answer["nextBackwardToken"][:2] == "b/"
-    assert len(answer["nextForwardToken"]) == len(answer["nextBackwardToken"]) == 58
+    response = client.get_log_events(logGroupName=GROUP, logStreamName=stream_of(client))
+    assert response["events"] == []
+    assert response["nextForwardToken"][:2] == "f/"
+    assert response["nextBackwardToken"][:2] == "b/"
+    assert len(response["nextForwardToken"]) == len(response["nextBackwardToken"]) == 58
 
 
-def test_without_a_word_about_the_head_the_newest_come(client, jobs: Jobs, held):
+def test_without_start_from_head_the_newest_events_are_returned(client, jobs: Jobs, held):
     write(jobs, [(f"line {n}\n", held + n) for n in range(9)])
     stream = {"logGroupName": GROUP, "logStreamName": stream_of(client)}
     newest = client.get_log_events(**stream, limit=4)
@@ -165,7 +165,7 @@ def test_the_start_is_inside_and_the_end_is_not(client, jobs: Jobs, held):
     assert [event["message"] for event in window["events"]] == ["line 1", "line 2"]
 
 
-def test_only_lines_that_will_stay_as_they_are_come_from_a_running_job(client, jobs: Jobs, held):
+def test_only_final_lines_of_a_running_job_are_returned(client, jobs: Jobs, held):
     stream = {"logGroupName": GROUP, "logStreamName": stream_of(client), "startFromHead": True}
     write(jobs, [("marked\n", held), ("no time yet\n", held), ("no end", held)], marked=1)
 
@@ -200,7 +200,7 @@ def test_long_lines_and_pages_stay_within_their_limits(client, jobs: Jobs, held)
     assert len(text) == 3_000_000
 
 
-def test_a_log_is_read_from_storage_when_the_folder_is_gone(client, jobs: Jobs, training):
+def test_a_log_is_read_from_storage_when_the_folder_was_removed(client, jobs: Jobs, training):
     training.create_training_job(**request(hyper={"lines": "4"}))
     ended(training)
     name = stream_of(client)
@@ -247,7 +247,7 @@ def test_events_of_all_jobs_are_merged_by_time_on_pages_of_any_size(client, trai
     assert tailed(client, startTime=int(time.time() * 1000) + 60_000) == []
 
 
-def test_the_newest_come_first_when_that_is_asked_for(client, training):
+def test_the_newest_events_come_first_on_request(client, training):
     for number in range(3):
         training.create_training_job(**request(f"job-{number}", hyper={"lines": "5"}))
         ended(training, f"job-{number}")
@@ -287,18 +287,18 @@ def test_patterns_choose_by_words(client, jobs: Jobs, held, pattern, expected):
 
 
 def test_patterns_and_tokens_that_are_not_understood_are_refused(client, held):
-    asked = {"logGroupName": GROUP}
+    params = {"logGroupName": GROUP}
     for pattern in ("%lo+ss%", "[a, b]", '"open', "{ $.a = }"):
-        wrong = refused(client.filter_log_events, **asked, filterPattern=pattern)
+        wrong = refused(client.filter_log_events, **params, filterPattern=pattern)
         assert wrong[0] == "InvalidParameterException"
-    wrong = refused(client.filter_log_events, **asked, nextToken="garbage")
+    wrong = refused(client.filter_log_events, **params, nextToken="garbage")
     assert wrong[0] == "InvalidParameterException"
     name = stream_of(client)
-    wrong = refused(client.get_log_events, **asked, logStreamName=name, nextToken="f/1")
+    wrong = refused(client.get_log_events, **params, logStreamName=name, nextToken="f/1")
     assert wrong[0] == "InvalidParameterException"
 
 
-def test_a_rule_says_in_its_own_stream_what_it_found(client, jobs: Jobs, training):
+def test_a_rules_findings_are_in_its_own_stream(client, jobs: Jobs, training):
     rule = {
         "RuleConfigurationName": "Watch-Loss",
         "RuleEvaluatorImage": "x.dkr.ecr.us-west-2.amazonaws.com/sagemaker-debugger-rules:latest",

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.api.conftest import Server
-from tests.api.raw_requests import AttachedProcess, send
+from tests.api.raw_requests import SignedClient, send
 from trackside.api import tokens
 from trackside.sigv4 import Request
 
@@ -31,35 +31,35 @@ GROUP = {"logGroupName": "/aws/sagemaker/TrainingJobs"}
 
 
 @pytest.fixture
-def caller(service: Server) -> Iterator[AttachedProcess]:
+def caller(service: Server) -> Iterator[SignedClient]:
     """Ends with a request that is right: nothing before it has left the server worse."""
-    caller = AttachedProcess(service.url, service.key_id, service.secret)
-    assert caller.ask("PUT", f"/{BUCKET}")[0] == 200
-    assert caller.ask("PUT", f"/{BUCKET}/k", b"0123456789")[0] == 200
+    caller = SignedClient(service.url, service.key_id, service.secret)
+    assert caller.request("PUT", f"/{BUCKET}")[0] == 200
+    assert caller.request("PUT", f"/{BUCKET}/k", b"0123456789")[0] == 200
     yield caller
-    assert caller.ask("GET", f"/{BUCKET}/k") == (200, b"0123456789")
+    assert caller.request("GET", f"/{BUCKET}/k") == (200, b"0123456789")
 
 
-def check_xml(answer: tuple[int, bytes], *codes: str) -> None:
-    status, body = answer
+def check_xml(response: tuple[int, bytes], *codes: str) -> None:
+    status, body = response
     assert 400 <= status < 500, body
     code = ET.fromstring(body).find(".//Code")
     assert code is not None
     assert code.text in codes, body
 
 
-def check_json(answer: tuple[int, bytes], *codes: str) -> None:
-    status, body = answer
+def check_json(response: tuple[int, bytes], *codes: str) -> None:
+    status, body = response
     assert 400 <= status < 500, body
     assert json.loads(body)["__type"] in codes, body
 
 
 def call(
-    caller: AttachedProcess, service: str, operation: str, body: bytes | Any
+    caller: SignedClient, service: str, operation: str, body: bytes | Any
 ) -> tuple[int, bytes]:
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     headers = {"x-amz-target": f"{TARGETS[service]}.{operation}", "content-type": "a/json"}
-    return caller.ask("POST", "/", data, headers, service=service)
+    return caller.request("POST", "/", data, headers, service=service)
 
 
 def with_query(request: Request, old: str, new: str) -> Request:
@@ -135,7 +135,7 @@ def test_headers_that_cannot_be_read(caller):
         ("PATCH", f"/{BUCKET}/k", {}),
     ],
 )  # fmt: skip
-def test_s3_is_asked_for_nonsense(caller, method, address, headers):
+def test_malformed_s3_requests(caller, method, address, headers):
     sha256 = headers.get("x-amz-content-sha256")
     request = caller.signed(method, address, b"", headers, sha256=sha256)
     request = replace(request, headers={**request.headers, "content-length": "0"})
@@ -146,17 +146,17 @@ def test_s3_is_asked_for_nonsense(caller, method, address, headers):
 
 @pytest.mark.parametrize("last", ["9" * 19, "9" * 20, MANY])
 def test_a_range_may_end_anywhere(caller, last):
-    assert caller.ask("GET", f"/{BUCKET}/k", headers={"range": f"bytes=5-{last}"}) == (
+    assert caller.request("GET", f"/{BUCKET}/k", headers={"range": f"bytes=5-{last}"}) == (
         206,
         b"56789",
     )
-    assert caller.ask("GET", f"/{BUCKET}/k", headers={"range": f"bytes={last}-"})[0] == 416
+    assert caller.request("GET", f"/{BUCKET}/k", headers={"range": f"bytes={last}-"})[0] == 416
 
 
 def test_dates_of_conditions_may_be_any(caller):
     for date in ("Fri, 31 Dec 9999 23:59:59 -2359", "Sat, 01 Jan 0001 00:00:00 +2359", "x", "\xe9"):
         headers = {"if-unmodified-since": date}
-        assert caller.ask("GET", f"/{BUCKET}/k", headers=headers)[0] in (200, 412)
+        assert caller.request("GET", f"/{BUCKET}/k", headers=headers)[0] in (200, 412)
 
 
 DOCUMENTS = {
@@ -176,21 +176,21 @@ DOCUMENTS = {
 
 @pytest.mark.parametrize("what", DOCUMENTS)
 def test_documents_that_are_none_of_s3s(caller, what):
-    check_xml(caller.ask("POST", f"/{BUCKET}?delete", DOCUMENTS[what]), "MalformedXML")
-    check_xml(caller.ask("PUT", f"/{BUCKET}/k?tagging", DOCUMENTS[what]), "MalformedXML")
-    status, body = caller.ask("POST", f"/{BUCKET}/n?uploads")
+    check_xml(caller.request("POST", f"/{BUCKET}?delete", DOCUMENTS[what]), "MalformedXML")
+    check_xml(caller.request("PUT", f"/{BUCKET}/k?tagging", DOCUMENTS[what]), "MalformedXML")
+    status, body = caller.request("POST", f"/{BUCKET}/n?uploads")
     assert status == 200
     upload = ET.fromstring(body).find("{*}UploadId")
     assert upload is not None
     address = f"/{BUCKET}/n?uploadId={upload.text}"
-    check_xml(caller.ask("POST", address, DOCUMENTS[what]), "MalformedXML")
+    check_xml(caller.request("POST", address, DOCUMENTS[what]), "MalformedXML")
 
 
-def test_a_region_that_no_header_can_hold_is_no_place_for_a_bucket(caller):
+def test_a_region_that_no_header_can_hold_is_refused(caller):
     for region in ("a\r\nb", "\u20ac", "x" * 100):
         inner = f"<LocationConstraint>{region}</LocationConstraint>"
         document = f"<CreateBucketConfiguration>{inner}</CreateBucketConfiguration>".encode()
-        check_xml(caller.ask("PUT", "/another", document), "InvalidLocationConstraint")
+        check_xml(caller.request("PUT", "/another", document), "InvalidLocationConstraint")
 
 
 def test_a_document_without_end_is_cut_off(caller):
@@ -203,15 +203,15 @@ def test_a_document_without_end_is_cut_off(caller):
     piece = b"%x\r\n%b\r\n" % (1 << 16, b" " * (1 << 16))
     with socket.create_connection((parts.hostname, parts.port), 60) as connection:
         connection.sendall(head)
-        sent, answer = 0, b""
+        sent, response = 0, b""
         connection.setblocking(False)
-        while not answer and sent < 64 << 20:
+        while not response and sent < 64 << 20:
             with suppress(BlockingIOError, ConnectionError):
                 sent += connection.send(piece[sent % len(piece) :])
             with suppress(BlockingIOError):
-                answer += connection.recv(1 << 16)
-    assert answer.startswith(b"HTTP/1.1 400")
-    assert b"<Code>MalformedXML</Code>" in answer
+                response += connection.recv(1 << 16)
+    assert response.startswith(b"HTTP/1.1 400")
+    assert b"<Code>MalformedXML</Code>" in response
     assert sent < 32 << 20
 
 
@@ -256,7 +256,7 @@ LISTINGS: list[tuple[str, str, dict[str, Any], str]] = [
     ("logs", "FilterLogEvents", GROUP, "nextToken"),
     ("monitoring", "ListMetrics", {}, "NextToken"),
 ]
-FORGED_PLACES: list[Any] = [
+FORGED_POSITIONS: list[Any] = [
     None, -1, 2**62, 1.5, "x", True, {}, [], [1], ["x"], [None], [None, None], [None, -1],
     [None, 2**62], [["x"], 0], [[1, 2], 0], [{}, 0], [1, "\0"], [1.0, 2.0], [1, "x"],
     ["x", 1, "y"], [True], [True, "x"], [1, 2, 3, 4, 5], [[[[]]]],
@@ -264,9 +264,9 @@ FORGED_PLACES: list[Any] = [
 
 
 @pytest.mark.parametrize("listing", LISTINGS, ids=lambda each: f"{each[1]} {sorted(each[2])}")
-def test_a_forged_place_in_a_listing(caller, listing):
+def test_a_forged_position_in_a_listing(caller, listing):
     service, operation, given, member = listing
-    places = [tokens.token(given, place) for place in FORGED_PLACES]
+    places = [tokens.token(given, place) for place in FORGED_POSITIONS]
     nested = json.dumps(["0" * 16, 0])[:-2] + "[" * 5000
     others = ["", "x", "\u20ac", base64.urlsafe_b64encode(nested.encode()).decode(), "A" * 10_000]
     for forged in [*places, *others]:
@@ -274,7 +274,7 @@ def test_a_forged_place_in_a_listing(caller, listing):
         assert status < 500, (forged, body)
 
 
-def test_a_forged_place_in_a_log(caller):
+def test_a_forged_position_in_a_log(caller):
     stream = {"logGroupName": "mine", "logStreamName": "one"}
     event = {"timestamp": int(time.time() * 1000), "message": "a line"}
     assert call(caller, "logs", "CreateLogGroup", {"logGroupName": "mine"})[0] == 200
@@ -282,8 +282,8 @@ def test_a_forged_place_in_a_log(caller):
     assert call(caller, "logs", "PutLogEvents", {**stream, "logEvents": [event]})[0] == 200
     assert b"a line" in call(caller, "logs", "GetLogEvents", stream)[1]
     for token in ("f/" + "9" * 56, "b/" + "9" * 56, "f/" + "\u0666" * 56, "f/", "x"):
-        answer = call(caller, "logs", "GetLogEvents", {**stream, "nextToken": token})
-        check_json(answer, "InvalidParameterException")
+        response = call(caller, "logs", "GetLogEvents", {**stream, "nextToken": token})
+        check_json(response, "InvalidParameterException")
     for token in ("f/" + "0" * 56, "b/" + "0" * 56, "f/00000009" + "4" * 18 + "0" * 30):
         assert call(caller, "logs", "GetLogEvents", {**stream, "nextToken": token})[0] < 500
 
@@ -300,7 +300,7 @@ def test_a_forged_place_in_a_log(caller):
 )  # fmt: skip
 def test_forms_of_sts_that_are_none(caller, form):
     codes = "ValidationError", "UnknownOperationException"
-    check_xml(caller.ask("POST", "/", form.encode(), FORM, service="sts"), *codes)
+    check_xml(caller.request("POST", "/", form.encode(), FORM, service="sts"), *codes)
 
 
 @pytest.mark.parametrize(
@@ -318,14 +318,14 @@ def test_forms_of_sts_that_are_none(caller, form):
 def test_forms_of_cloudwatch_that_are_none(caller, member):
     form = f"Action=GetMetricStatistics&Namespace=x&{member}"
     codes = "MalformedInput", "InvalidParameterValue", "InvalidParameterCombination"
-    check_xml(caller.ask("POST", "/", form.encode(), FORM, service="monitoring"), *codes)
+    check_xml(caller.request("POST", "/", form.encode(), FORM, service="monitoring"), *codes)
 
 
-def test_what_is_asked_in_another_service_s_name(caller):
+def test_operations_of_another_service(caller):
     for service in ("", " ", "S3", "s3/x", "sagemaker "):
         request = caller.signed("GET", f"/{BUCKET}/k", service=service)
         assert 400 <= send(caller.url, request)[0] < 500
     headers = {"x-amz-target": "Logs_20140328.DescribeLogGroups"}
-    answer = caller.ask("POST", "/", b"{}", headers, service="sagemaker")
-    check_json(answer, "UnknownOperationException")
-    check_xml(caller.ask("POST", f"/{BUCKET}", b"", headers), "UnknownOperationException")
+    response = caller.request("POST", "/", b"{}", headers, service="sagemaker")
+    check_json(response, "UnknownOperationException")
+    check_xml(caller.request("POST", f"/{BUCKET}", b"", headers), "UnknownOperationException")

@@ -12,7 +12,7 @@ from trackside.jobs.jobs import Jobs
 PAGE = Path(__file__).parents[2] / "docs" / "api.md"
 
 
-def told(service: str) -> dict[str, str]:
+def shown(service: str) -> dict[str, str]:
     """By operation, the right."""
     [chapter] = re.findall(rf"^## {service}\n(.*?)(?=^## |\Z)", PAGE.read_text(), re.M | re.S)
     return dict(re.findall(r"^\| ([A-Z]\w+) \| (\w+) \|", chapter, re.M))
@@ -25,6 +25,6 @@ def test_the_page_has_every_operation_and_its_right(jobs: Jobs):
         "CloudWatch": cloudwatch.operations(jobs),
     }
     for service, operations in offered.items():
-        assert told(service) == {name: str(each.needs) for name, each in operations.items()}
-    assert set(told("STS")) == set(STS_OPERATIONS)
-    assert set(told("IAM")) == set(IAM_OPERATIONS)
+        assert shown(service) == {name: str(each.needs) for name, each in operations.items()}
+    assert set(shown("STS")) == set(STS_OPERATIONS)
+    assert set(shown("IAM")) == set(IAM_OPERATIONS)

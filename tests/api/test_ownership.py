@@ -164,7 +164,7 @@ OPERATIONS: list[Callable[[Team, Key, str], None]] = [
 
 
 def denied(team: Team, operation: Callable[..., None], key: Key, job: str) -> str:
-    """The words of the refusal; empty when there was none."""
+    """The message of the refusal; empty when there was none."""
     try:
         operation(team, key, job)
     except ClientError as error:
@@ -174,7 +174,7 @@ def denied(team: Team, operation: Callable[..., None], key: Key, job: str) -> st
     return ""
 
 
-def looked_at(team: Team, job: str) -> Any:
+def descriptions(team: Team, job: str) -> Any:
     """All that an operation could change."""
     record = team.jobs.record(job)
     notes = [note for note in record.history.notes if note["what"] != "submitted"]
@@ -190,14 +190,14 @@ def target(team: Team, key: Key, name: str, operation: Callable[..., None]) -> s
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.__name__)
-def test_a_job_is_changed_by_its_owner_and_by_who_may_admin(team: Team, keys, operation):
+def test_a_job_is_changed_by_its_owner_and_by_admins(team: Team, keys, operation):
     outcome = {}
     for number, (kind, key) in enumerate(keys.items()):
         job = target(team, keys["owner"], f"job-{number}", operation)
-        before = looked_at(team, job)
+        before = descriptions(team, job)
         outcome[kind] = denied(team, operation, key, job)
         if outcome[kind]:
-            assert looked_at(team, job) == before, kind
+            assert descriptions(team, job) == before, kind
     assert {kind for kind, words in outcome.items() if not words} == {*OWNERS, "admin"}
     assert "belongs to 'alice'; a key of that name can, or one that may admin" in outcome["other"]
     assert outcome["other"].startswith("User: arn:aws:sts::000000000000:assumed-role/trackside/TS")
@@ -206,9 +206,9 @@ def test_a_job_is_changed_by_its_owner_and_by_who_may_admin(team: Team, keys, op
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.__name__)
-def test_a_job_that_no_key_submitted_is_changed_only_by_who_may_admin(team: Team, keys, operation):
-    """From before owners were recorded, or of a user of the machine, or of a key whose name would
-    look like one of these."""
+def test_a_job_that_no_key_submitted_is_changed_only_by_admins(team: Team, keys, operation):
+    """From before owners were recorded, or of a user of the machine, or of a key with a name like
+    one of these."""
     others = {kind: key for kind, key in keys.items() if kind != "admin"}
     for number, owner in enumerate(["", "local:root", "job of-alice"]):
         name = f"job-{number}"
@@ -221,10 +221,10 @@ def test_a_job_that_no_key_submitted_is_changed_only_by_who_may_admin(team: Team
         team.jobs.refresh(name)
         if operation is delete:
             team.jobs.stop(name)
-        before = looked_at(team, name)
+        before = descriptions(team, name)
         words = {kind: denied(team, operation, key, name) for kind, key in others.items()}
         assert all(words.values()), [kind for kind, told in words.items() if not told]
-        assert looked_at(team, name) == before
+        assert descriptions(team, name) == before
         assert ("has no owner" if not owner else repr(owner)) in words["other"]
         assert denied(team, operation, keys["admin"], name) == ""
 
@@ -272,7 +272,7 @@ def test_the_children_of_a_job_are_not_those_of_its_namesake(team: Team, keys):
     assert denied(team, stop, team.job_key("of-alice"), "child")
 
 
-def test_a_job_that_is_not_there_is_not_found_whoever_asks(team: Team, keys):
+def test_a_missing_job_is_not_found_for_every_caller(team: Team, keys):
     for kind, key in keys.items():
         if kind != "read":
             client = team.client(key)
@@ -281,43 +281,43 @@ def test_a_job_that_is_not_there_is_not_found_whoever_asks(team: Team, keys):
                 assert refused(call, TrainingJobName="nobody") == expected
 
 
-def test_everybody_reads_who_owns_what_and_aws_s_answers_stay_as_they_are(team: Team, keys):
+def test_every_key_can_read_owners_and_aws_responses_stay_unchanged(team: Team, keys):
     team.create(keys["owner"], "job-1")
     for key in keys.values():
         client = team.client(key)
         described = client.describe_training_job(TrainingJobName="job-1")
         listed = client.list_training_jobs()["TrainingJobSummaries"]
         assert "alice" not in json.dumps([described, *listed], default=str).replace("of-alice", "")
-    own = asked(team, keys["read"], "DescribeTrainingJob", TrainingJobName="job-1")
+    own = params(team, keys["read"], "DescribeTrainingJob", TrainingJobName="job-1")
     assert own["Trackside"]["owner"] == "alice"
-    page = asked(team, keys["other"], "ListTrainingJobs")
+    page = params(team, keys["other"], "ListTrainingJobs")
     assert page["Trackside"]["owner"] == "bob"
     owners = {
         row["TrainingJobName"]: row["Trackside"]["owner"] for row in page["TrainingJobSummaries"]
     }
     expected = {"job-1": "alice", "of-alice": "alice", "of-bob": "bob", "first-in-line": "ops"}
     assert owners == expected
-    mine = asked(team, keys["other"], "ListTrainingJobs", TracksideOwner="alice")
+    mine = params(team, keys["other"], "ListTrainingJobs", TracksideOwner="alice")
     names = [row["TrainingJobName"] for row in mine["TrainingJobSummaries"]]
     assert names == ["job-1", "of-alice"]
-    found = asked(team, keys["read"], "Search", Resource="TrainingJob")["Results"]
+    found = params(team, keys["read"], "Search", Resource="TrainingJob")["Results"]
     told = {each["TrainingJob"]["TrainingJobName"]: each["TrainingJob"] for each in found}
     assert {name: job["Trackside"]["owner"] for name, job in told.items()} == expected
-    for_job = asked(team, keys["another job of owner"], "ListTrainingJobs")
+    for_job = params(team, keys["another job of owner"], "ListTrainingJobs")
     assert for_job["Trackside"]["owner"] == "alice"
 
 
-def test_secrets_in_a_request_are_told_to_its_owner_and_to_who_may_admin(team: Team, keys):
-    """By every operation that tells them; a job's key is told those of its own jobs."""
+def test_secrets_in_a_request_are_shown_to_its_owner_and_to_admins(team: Team, keys):
+    """By every operation that returns them; a job's key sees those of its own jobs."""
     given = {"DB_PASSWORD": "hunter-2-x", "EPOCHS": "3", "MIRROR": "https://me:hunter-2-x@host/"}
     for name, maker in (("job-1", "owner"), ("child", "another job of owner")):
         wanted = request(name, hyper={"hold": "1", "hub_token": '"hunter-2-x"'}, Environment=given)
         team.client(keys[maker]).create_training_job(**wanted)
-    told = {kind: secrets_told(team, key, "job-1") for kind, key in keys.items()}
+    told = {kind: secrets_shown(team, key, "job-1") for kind, key in keys.items()}
     everything = {"DescribeTrainingJob", "Search"}
     seeing = {*OWNERS, "read", "admin"}
     assert told == {kind: everything if kind in seeing else set() for kind in keys}
-    children = {kind for kind, key in keys.items() if secrets_told(team, key, "child")}
+    children = {kind for kind, key in keys.items() if secrets_shown(team, key, "child")}
     assert children == {*seeing, "another job of owner", "session of another job of owner"}
     shown = team.client(keys["other"]).describe_training_job(TrainingJobName="job-1")
     hidden = {"DB_PASSWORD": "***", "EPOCHS": "3", "MIRROR": "https://***@host/"}
@@ -325,13 +325,13 @@ def test_secrets_in_a_request_are_told_to_its_owner_and_to_who_may_admin(team: T
     assert shown["HyperParameters"]["hub_token"] == '"***"'  # SDKs read it as JSON
 
 
-def secrets_told(team: Team, key: Key, job: str) -> set[str]:
-    """Which operations tell the secret; nor is a job found by it where none does."""
+def secrets_shown(team: Team, key: Key, job: str) -> set[str]:
+    """Which operations return the secret; nor is a job found by it where none does."""
     client = team.client(key)
     described = client.describe_training_job(TrainingJobName=job)
     own = None  # our own client has no sessions
     if "aws_session_token" not in key:
-        own = asked(team, key, "DescribeTrainingJob", TrainingJobName=job)
+        own = params(team, key, "DescribeTrainingJob", TrainingJobName=job)
     by_name = {"Name": "TrainingJobName", "Operator": "Equals", "Value": job}
     by_secret = {"Name": "Environment.DB_PASSWORD", "Operator": "Contains", "Value": "hunter"}
     told = {
@@ -340,15 +340,15 @@ def secrets_told(team: Team, key: Key, job: str) -> set[str]:
             "Results"
         ],
     }
-    telling = {name for name, each in told.items() if "hunter" in json.dumps(each, default=str)}
+    showing = {name for name, each in told.items() if "hunter" in json.dumps(each, default=str)}
     filters = {"Filters": [by_name, by_secret]}
     found = client.search(Resource="TrainingJob", SearchExpression=filters)["Results"]
-    assert bool(found) == ("Search" in telling)
-    return telling
+    assert bool(found) == ("Search" in showing)
+    return showing
 
 
-def asked(team: Team, key: Key, operation: str, **given: Any) -> Any:
-    """As our own client asks."""
+def params(team: Team, key: Key, operation: str, **given: Any) -> Any:
+    """As our own client requests it."""
     server = profiles.Server(
         team.service.url, profiles.Key(key["aws_access_key_id"], key["aws_secret_access_key"])
     )
@@ -379,7 +379,7 @@ def two_servers(
 
 
 def test_another_server_of_the_team_knows_whose_a_job_is(two_servers: tuple[Team, Team]):
-    """Also when somebody has put a journal in storage that says otherwise."""
+    """Also when a user has put another journal into storage."""
     here, there = two_servers
     here.create(here.key("alice"), "job-1")
     until(lambda: is_training(here.jobs, "job-1"))
@@ -397,7 +397,7 @@ def test_another_server_of_the_team_knows_whose_a_job_is(two_servers: tuple[Team
     assert ended(here.client(here.key("alice")), "job-1")["TrainingJobStatus"] == "Stopped"
 
 
-def test_a_job_whose_files_are_out_of_reach_is_refused_before_it_is_said_where_it_is(
+def test_a_change_to_anothers_unreachable_job_is_refused_without_its_location(
     two_servers: tuple[Team, Team],
 ):
     here, there = two_servers
@@ -409,7 +409,7 @@ def test_a_job_whose_files_are_out_of_reach_is_refused_before_it_is_said_where_i
     assert (code, "job-1" in text) == ("ValidationException", True)
 
 
-def test_jobs_of_an_older_version_are_changed_only_by_who_may_admin(jobs: Jobs):
+def test_jobs_of_an_older_version_are_changed_only_by_admins(jobs: Jobs):
     """Their folders and their index, as that version left them."""
     home = jobs.settings.layout
     for name, note in OLD_JOBS.items():
@@ -432,7 +432,7 @@ def test_jobs_of_an_older_version_are_changed_only_by_who_may_admin(jobs: Jobs):
         alice = team.key("alice")
 
         def owners() -> dict[str, str | None]:
-            rows = asked(team, alice, "ListTrainingJobs")["TrainingJobSummaries"]
+            rows = params(team, alice, "ListTrainingJobs")["TrainingJobSummaries"]
             return {row["TrainingJobName"]: row["Trackside"]["owner"] for row in rows}
 
         until(lambda: owners() == {"run": None, "server": "alice", "child": "job server"})
@@ -451,7 +451,7 @@ OLD_JOBS = {
     "server": _OLD_NOTE.format("TSOLD", "alice"),
     "child": _OLD_NOTE.format("TSJOB-server", "job server"),
 }
-"""Of `trackside run`, of a key at a server, and of a job there: the note that each began with."""
+"""Of `trackside run`, of a key at a server, and of a job there: the note at the start of each."""
 
 
 def make_group(team: Team, key: Key, job: str) -> None:
@@ -485,7 +485,7 @@ def test_logs_of_programs_are_their_owner_s(team: Team, keys, operation):
     assert allowed == {*OWNERS, "admin", *(of_jobs if operation is put_events else ())}
 
 
-def test_a_group_with_a_stream_of_somebody_else_is_deleted_by_who_may_admin(team: Team, keys):
+def test_a_group_with_a_stream_of_another_owner_is_deleted_by_admins(team: Team, keys):
     make_group(team, keys["owner"], "my/app")
     other = {"logGroupName": "my/app", "logStreamName": "of bob"}
     team.client(keys["other"], "logs").create_log_stream(**other)
@@ -494,7 +494,7 @@ def test_a_group_with_a_stream_of_somebody_else_is_deleted_by_who_may_admin(team
     assert denied(team, delete_group, keys["owner"], "my/app") == ""
 
 
-def test_a_stream_from_before_owners_takes_events_and_is_deleted_by_who_may_admin(team: Team, keys):
+def test_a_stream_without_owner_takes_events_and_is_deleted_by_admins(team: Team, keys):
     make_group(team, keys["owner"], "my/app")
     folder = team.jobs.settings.layout.server.logs
     (stream,) = folder.glob("*/*.jsonl")

@@ -1,4 +1,4 @@
-"""/health and /metrics of a real server, asked over its socket."""
+"""/health and /metrics of a real server, requested over its socket."""
 
 import asyncio
 import base64
@@ -21,15 +21,14 @@ from trackside.api import health, pages
 from trackside.api.health import Health
 from trackside.api.keys import Rights
 from trackside.api.telemetry import Telemetry
-from trackside.sigv4 import Request
 
 
 def get(service: Server, path: str, **headers: str) -> tuple[int, bytes]:
     connection = http.client.HTTPConnection(service.url.removeprefix("http://"), timeout=60)
     try:
         connection.request("GET", path, headers=headers)
-        answer = connection.getresponse()
-        return answer.status, answer.read()
+        response = connection.getresponse()
+        return response.status, response.read()
     finally:
         connection.close()
 
@@ -48,40 +47,41 @@ def metrics(service: Server, **headers: str) -> dict[tuple[Any, ...], float]:
 def metrics_with(service: Server, *keys: tuple[str, ...]) -> dict[tuple[Any, ...], float]:
     """As soon as these are among them."""
 
-    def look() -> dict[tuple[Any, ...], float]:
+    def poll() -> dict[tuple[Any, ...], float]:
         found = metrics(service)
         return found if all(key in found for key in keys) else {}
 
-    return until(look)
+    return until(poll)
 
 
-def test_many_who_ask_for_metrics_at_once_have_them_written_once(
+def test_concurrent_requests_for_metrics_share_one_scrape(
     service: Server, monkeypatch: pytest.MonkeyPatch
 ):
     begun, go = [], Event()
-    told = Telemetry.told
+    scrape = Telemetry.scrape
 
-    def slowly(telemetry: Telemetry) -> bytes:
+    def slow_scrape(telemetry: Telemetry) -> bytes:
         begun.append(1)
         assert go.wait(60)
-        return told(telemetry)
+        return scrape(telemetry)
 
-    monkeypatch.setattr(Telemetry, "told", slowly)
+    monkeypatch.setattr(Telemetry, "scrape", slow_scrape)
     with ThreadPoolExecutor(20) as clients:
-        asked = [clients.submit(get, service, "/metrics") for _ in range(20)]
+        params = [clients.submit(get, service, "/metrics") for _ in range(20)]
         until(lambda: begun)
         assert get(service, "/health")[0] == 200
         go.set()
-        assert [each.result()[0] for each in asked] == [200] * 20
+        assert [each.result()[0] for each in params] == [200] * 20
     assert len(begun) < 20
 
 
-def test_a_server_that_is_well_says_so(service: Server):
-    assert get(service, "/health") == (200, b'{"status": "ok"}')
-    assert get(service, "/health/live") == (200, b'{"status": "ok"}')
+def test_a_healthy_server_reports_ok(service: Server):
+    for path in ("/health", "/health/live"):
+        status, body = get(service, path)
+        assert (status, json.loads(body)) == (200, {"status": "ok"})
 
 
-def test_what_is_away_is_told_in_words_and_the_server_stays_alive(
+def test_an_unavailable_store_is_reported_and_the_server_stays_alive(
     service: Server, jobs, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("TRACKSIDE_S3", "")
@@ -94,10 +94,10 @@ def test_what_is_away_is_told_in_words_and_the_server_stays_alive(
         status, body = get(service, "/health")
         return body if status == 503 else b""
 
-    told = json.loads(until(is_degraded))
-    assert told["status"] == "degraded"
-    assert set(told["problems"]) == {"store"}
-    assert "never-shown" not in str(told)
+    shown = json.loads(until(is_degraded))
+    assert shown["status"] == "degraded"
+    assert set(shown["problems"]) == {"store"}
+    assert "never-shown" not in str(shown)
     assert get(service, "/health/live")[0] == 200
 
 
@@ -119,9 +119,9 @@ def test_requests_are_counted_by_what_they_were(service: Server):
         training.describe_training_job(TrainingJobName="nobody")
     with pytest.raises(training.exceptions.ClientError):
         training.list_models()
-    stranger = service.client("sagemaker", aws_access_key_id="AKIANOBODY")
+    outsider = service.client("sagemaker", aws_access_key_id="AKIANOBODY")
     with pytest.raises(training.exceptions.ClientError):
-        stranger.list_training_jobs()
+        outsider.list_training_jobs()
     total = "trackside_requests_total"
     counts = {
         (total, "200", "ListTrainingJobs", "sagemaker"): 2,
@@ -140,7 +140,7 @@ def test_requests_are_counted_by_what_they_were(service: Server):
     assert 1000 <= found["trackside_sent_bytes_total", "s3"] < 5000
 
 
-def test_jobs_upkeep_and_the_process_are_told(service: Server):
+def test_jobs_upkeep_and_the_process_have_metrics(service: Server):
     training = service.client("sagemaker")
     training.create_training_job(**request("done"))
     ended(training, "done")
@@ -166,7 +166,7 @@ def test_every_metric_is_explained(service: Server):
     assert [name for name in names if f"`{name}`" not in page] == []
 
 
-def test_labels_are_none_that_a_stranger_can_choose(service: Server):
+def test_clients_cannot_choose_label_values(service: Server):
     for number in range(20):
         get(service, "/", **{"X-Amz-Target": f"SageMaker.Made{number}"})
         scope = f"a/20260101/region/made{number}/aws4_request"
@@ -187,7 +187,7 @@ def basic(name: str, password: str) -> dict[str, str]:
     return {"Authorization": "Basic " + base64.b64encode(f"{name}:{password}".encode()).decode()}
 
 
-def test_what_comes_from_elsewhere_needs_a_key_to_read_metrics(service: Server):
+def test_remote_clients_need_a_key_to_read_metrics(service: Server):
     proxied = {"Host": "trackside.example.org", "X-Forwarded-For": "203.0.113.7"}
     status, body = get(service, "/metrics", **proxied)
     assert status == 401
@@ -213,31 +213,29 @@ def test_what_comes_from_elsewhere_needs_a_key_to_read_metrics(service: Server):
         ("", "localhost", False),
     ],
 )
-def test_who_counts_as_this_machine(peer: str, host: str, is_here: bool):
-    asked = Request("GET", "/metrics", "", {"host": host})
-    assert pages.is_of_this_machine(asked, peer) is is_here
+def test_which_clients_count_as_local(peer: str, host: str, is_here: bool):
+    assert pages.is_local({"host": host}, peer) is is_here
 
 
-def test_a_look_that_hangs_is_told_and_not_begun_again(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(health, "LOOK_SECONDS", 0.1)
+def test_a_check_that_hangs_is_reported_and_not_started_again(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(health, "CHECK_SECONDS", 0.1)
     monkeypatch.setattr(health, "FRESH_SECONDS", 0.0)
-    release, begun = Event(), []
+    release, started = Event(), []
 
     def hang() -> str:
-        begun.append(1)
+        started.append(1)
         release.wait(60)
         return ""
 
-    async def ask() -> None:
-        looked = Health({"store": hang}, lambda: False)
+    async def probe() -> None:
+        hanging = Health({"store": hang}, lambda: False)
         for _ in range(3):
-            reply = await looked.ready()
-            assert reply.status == 503
-            assert isinstance(reply.body, bytes)
-            assert b"has not answered for" in reply.body
-        assert len(begun) == 1
+            report = await hanging.report()
+            assert report["status"] == "degraded"
+            assert "has not answered for" in str(report["problems"])
+        assert len(started) == 1
         release.set()
-        while (await looked.ready()).status != 200:
+        while (await hanging.report())["status"] != "ok":
             await asyncio.sleep(0.01)
 
-    asyncio.run(ask())
+    asyncio.run(probe())

@@ -1,5 +1,5 @@
-"""Attacks with a presigned address, as somebody without a key would try them: against a server's
-process with buckets of its own, and through one that stands before another store."""
+"""Attacks with a presigned URL, by a client without a key: against a server with its own buckets,
+and through one that relays to another store."""
 
 import http.client
 import json
@@ -33,7 +33,7 @@ UNSIGNED_HEADERS = "There were headers present in the request which were not sig
 
 @dataclass(frozen=True)
 class Victim:
-    """Somebody who may submit jobs, and gives an address away."""
+    """A caller who may submit jobs, and gives a presigned URL away."""
 
     url: str
     admin: Credentials
@@ -114,8 +114,8 @@ def send(
     connection = http.client.HTTPConnection(parts.hostname or "", parts.port or 0, timeout=60)
     target = f"{parts.path}?{parts.query}" if parts.query else parts.path
     connection.request(method, target, body or None, dict(headers or {}))
-    answer = connection.getresponse()
-    found = answer.status, answer.read().decode()
+    response = connection.getresponse()
+    found = response.status, response.read().decode()
     connection.close()
     return found
 
@@ -182,7 +182,7 @@ def test_an_address_of_a_part_copies_none(victim):
 @pytest.mark.parametrize(
     "name", ["x-amz-acl", "x-amz-meta-owner", "x-amz-tagging", "x-amz-storage-class"]
 )
-def test_what_an_upload_says_of_its_object_is_signed(victim, name):
+def test_metadata_of_an_upload_is_signed(victim, name):
     address = victim.address("put_object", Bucket="public", Key="mine")
     status, text = send("PUT", address, b"1", {name: "public-read"})
     assert (status, UNSIGNED_HEADERS in text, name in text) == (403, True, True)
@@ -229,8 +229,8 @@ def test_an_address_beside_an_authorization_is_refused(victim):
     assert (status, "Only one auth mechanism allowed" in text) == (400, True)
 
 
-def test_who_one_is_can_be_told_by_an_address(victim):
-    """As EKS asks it of STS."""
+def test_a_presigned_url_can_get_the_caller_identity(victim):
+    """As EKS calls STS."""
     sts = victim.client("sts")
     address = sts.generate_presigned_url("get_caller_identity", HttpMethod="GET")
     status, text = send("GET", address)

@@ -1,4 +1,4 @@
-"""Services that are not here, asked by botocore: it must be able to read the answer."""
+"""Services that are not offered, called by botocore: it must be able to read the response."""
 
 import pytest
 from botocore.exceptions import ClientError
@@ -16,7 +16,7 @@ CALLS = {
 
 
 @pytest.mark.parametrize("service", CALLS)
-def test_a_service_that_is_not_offered_says_so_in_its_own_form(server: Server, service: str):
+def test_an_unknown_service_is_rejected_in_its_own_protocol(server: Server, service: str):
     with pytest.raises(
         ClientError, match=f"{service}' is not offered here. Offered: iam, sts"
     ) as e:

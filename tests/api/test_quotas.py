@@ -64,7 +64,7 @@ def is_refused(client: Any, name: str) -> str:
     return text
 
 
-def test_the_owner_s_oldest_data_goes_and_nobody_else_s(
+def test_only_the_owners_oldest_data_is_removed(
     jobs: Jobs, client_of: Owned, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(retention, "QUOTA_KEEPS_SECONDS", 0.0)
@@ -80,7 +80,7 @@ def test_the_owner_s_oldest_data_goes_and_nobody_else_s(
     assert ended(alice, "alice-1")["TrainingJobStatus"] == "Completed"
 
 
-def test_a_job_that_runs_goes_on_and_the_next_is_refused(jobs: Jobs, client_of: Owned):
+def test_a_running_job_continues_and_the_next_is_refused(jobs: Jobs, client_of: Owned):
     alice = client_of("alice", 2 * MB)
     large = holding(alice, jobs, "alice-1", 3 * MB)
     text = until(lambda: is_refused(alice, "alice-2"))
@@ -91,10 +91,10 @@ def test_a_job_that_runs_goes_on_and_the_next_is_refused(jobs: Jobs, client_of: 
     assert is_training(jobs, "alice-1")
     assert large.exists()
     code, _ = refused(alice.create_training_job, **request("alice-1"))
-    assert code == "ResourceInUse"  # who asks again has no answer lost
+    assert code == "ResourceInUse"  # a retry gets the same error
     client_of("bob").create_training_job(**request("bob-1"))
     large.unlink()
-    alice.create_training_job(**request("alice-2"))  # measured anew before it is refused
+    alice.create_training_job(**request("alice-2"))  # measured again before it is refused
     (jobs.settings.layout.job("alice-1").root / "release").touch()
     for name in ("alice-1", "alice-2", "bob-1"):
         ended(alice, name)
@@ -105,7 +105,7 @@ def test_data_of_the_last_day_stays_and_new_jobs_are_refused(jobs: Jobs, client_
     newest = finished(alice, jobs, "alice-1", 2 * MB)
     until(lambda: is_refused(alice, "alice-2"))
     assert newest.exists()
-    alice.delete_training_job(TrainingJobName="alice-1")  # its data is nobody's now
+    alice.delete_training_job(TrainingJobName="alice-1")  # its data has no owner now
     alice.create_training_job(**request("alice-2"))
     ended(alice, "alice-2")
 

@@ -31,7 +31,7 @@ LARGE = 4 << 20
 def limited(jobs: Jobs, **limits: float) -> Iterator[tuple[Server, App]]:
     keys = AccessKeys(jobs.settings.layout.server.root)
     services = {"logs": logs(jobs), "sts": Sts(Sessions(keys))}
-    app = App(services, keys, gate=Admission(Limits(**limits)))  # type: ignore[arg-type]
+    app = App(services, keys, admission=Admission(Limits(**limits)))  # type: ignore[arg-type]
     with running(app, keys) as server:
         yield server, app
 
@@ -44,12 +44,12 @@ def code(answer: tuple[int, bytes]) -> tuple[int, str]:
     return answer[0], json.loads(answer[1])["__type"]
 
 
-def test_nobody_s_body_is_waited_for(service: Server, connect: Connect):
+def test_the_body_of_an_unsigned_request_is_not_awaited(service: Server, connect: Connect):
     head = b"POST / HTTP/1.1\r\nhost: x\r\nx-amz-target: SageMaker.ListTrainingJobs\r\n"
     client = connect(service.url).send(head + b"content-length: %d\r\n\r\n" % LARGE)
-    assert code(client.answer()) == (400, "MissingAuthenticationTokenException")
+    assert code(client.response()) == (400, "MissingAuthenticationTokenException")
     chunked = connect(service.url).send(head + b"transfer-encoding: chunked\r\n\r\n")
-    assert code(chunked.answer()) == (400, "MissingAuthenticationTokenException")
+    assert code(chunked.response()) == (400, "MissingAuthenticationTokenException")
 
 
 def test_the_body_of_an_unknown_key_or_of_yesterday_is_not_waited_for(
@@ -57,19 +57,19 @@ def test_the_body_of_an_unknown_key_or_of_yesterday_is_not_waited_for(
 ):
     head, _ = call(service, ("TSNOBODY", "x"), LARGE)
     client = connect(service.url).send(head)
-    assert code(client.answer()) == (400, "UnrecognizedClientException")
+    assert code(client.response()) == (400, "UnrecognizedClientException")
     head, _ = call(service, (service.key_id, service.secret), LARGE)
     [date] = [line for line in head.splitlines() if line.lower().startswith(b"x-amz-date:")]
     day = date.split()[1][:8]
     client = connect(service.url).send(head.replace(day, b"20200101"))
-    assert code(client.answer()) == (400, "InvalidSignatureException")
+    assert code(client.response()) == (400, "InvalidSignatureException")
 
 
-def test_who_sends_all_of_it_before_looking_learns_why_it_is_refused(service: Server):
-    stranger = service.client("logs", aws_access_key_id="TSNOBODY", aws_secret_access_key="x")
+def test_a_client_that_sends_all_before_reading_gets_the_error(service: Server):
+    outsider = service.client("logs", aws_access_key_id="TSNOBODY", aws_secret_access_key="x")
     events = [{"timestamp": 1, "message": "x" * 200_000} for _ in range(5)]
     with pytest.raises(ClientError) as caught:
-        stranger.put_log_events(logGroupName="a", logStreamName="b", logEvents=events)
+        outsider.put_log_events(logGroupName="a", logStreamName="b", logEvents=events)
     assert caught.value.response["Error"]["Code"] == "UnrecognizedClientException"
 
 
@@ -79,9 +79,9 @@ def test_a_small_body_that_is_not_wanted_leaves_the_connection_open(
     head, body = call(service, ("TSNOBODY", "x"), 1000)
     client = connect(service.url).send(head)
     client.send(body)
-    assert code(client.answer()) == (400, "UnrecognizedClientException")
+    assert code(client.response()) == (400, "UnrecognizedClientException")
     head, body = call(service, (service.key_id, service.secret), 0)
-    assert client.send(head + body).answer()[0] == 200
+    assert client.send(head + body).response()[0] == 200
 
 
 def test_a_body_that_is_too_large_is_not_waited_for(service: Server, connect: Connect):
@@ -89,17 +89,17 @@ def test_a_body_that_is_too_large_is_not_waited_for(service: Server, connect: Co
     lines = [line for line in head.splitlines() if not line.startswith(b"Content-Length")]
     length = b"Content-Length: %d" % (BODY_MOST_BYTES + 1)
     client = connect(service.url).send(b"\r\n".join([*lines[:-1], length, b"", b""]))
-    assert code(client.answer()) == (413, "RequestEntityTooLarge")
+    assert code(client.response()) == (413, "RequestEntityTooLarge")
 
 
 @pytest.mark.parametrize("size", [1000, LARGE])
-def test_a_body_of_which_nothing_comes_is_given_up(jobs: Jobs, connect: Connect, size: int):
+def test_a_body_that_does_not_arrive_times_out(jobs: Jobs, connect: Connect, size: int):
     with limited(jobs, body_seconds=0.3) as (server, app):
         head, body = call(server, (server.key_id, server.secret), size)
         client = connect(server.url).send(head + body[:500])
-        assert code(client.answer()) == (408, "RequestTimeout")
+        assert code(client.response()) == (408, "RequestTimeout")
         assert client.is_ended()
-        assert app.gate.cuts[Cut.BODY_SLOW] == 1
+        assert app.admission.cuts[Cut.BODY_SLOW] == 1
 
 
 def test_a_body_that_trickles_is_given_up(jobs: Jobs, connect: Connect):
@@ -110,16 +110,16 @@ def test_a_body_that_trickles_is_given_up(jobs: Jobs, connect: Connect):
         for byte in body[:2000]:
             client.send(bytes([byte]))
             try:
-                if client.answer_begins():
+                if client.response_starts():
                     break
             except TimeoutError:
                 pass
         client.socket.settimeout(60)
-        assert code(client.answer()) == (408, "RequestTimeout")
+        assert code(client.response()) == (408, "RequestTimeout")
 
 
 def test_all_bodies_together_have_so_much_memory_and_no_more(jobs: Jobs, connect: Connect):
-    """Whoever holds it has signed nothing yet: that is known when the body is there."""
+    """The client has signed nothing yet: that is known when the body is there."""
     with limited(jobs, body_memory=9 << 19, body_seconds=3600) as (server, app):
         key, secret = server.keys.create("another", server.keys.all()[0].rights)
         clients = []
@@ -130,14 +130,14 @@ def test_all_bodies_together_have_so_much_memory_and_no_more(jobs: Jobs, connect
         until(lambda: app.bodies_held == held)
         head, body = call(server, (server.key_id, server.secret), 1 << 20)
         refused = connect(server.url).send(head + body)
-        assert code(refused.answer()) == (503, "ThrottlingException")
+        assert code(refused.response()) == (503, "ThrottlingException")
         head, body = call(server, (server.key_id, server.secret), 0)
-        assert connect(server.url).send(head + body).answer()[0] == 200  # a small one needs none
-        answers = [client.send(last).answer()[0] for client, last in clients]
-        assert answers == [400, 400, 200]
+        assert connect(server.url).send(head + body).response()[0] == 200  # a small one needs none
+        responses = [client.send(last).response()[0] for client, last in clients]
+        assert responses == [400, 400, 200]
         until(lambda: app.bodies_held == 0)
         head, body = call(server, (server.key_id, server.secret), 1 << 20)
-        assert connect(server.url).send(head + body).answer()[0] == 200
+        assert connect(server.url).send(head + body).response()[0] == 200
 
 
 def test_one_key_leaves_half_of_the_memory_to_others():
@@ -151,7 +151,7 @@ def test_one_key_leaves_half_of_the_memory_to_others():
     assert memory.num_bytes == 60
 
 
-def test_bodies_that_nobody_signed_take_up_no_memory(tmp_path: Path, connect: Connect):
+def test_unsigned_bodies_take_no_memory(tmp_path: Path, connect: Connect):
     with ServerProcess(tmp_path) as server:
         process = psutil.Process(server.pid)
         before = process.memory_info().rss
@@ -165,7 +165,7 @@ def test_bodies_that_nobody_signed_take_up_no_memory(tmp_path: Path, connect: Co
             client.pour(iter([bytes(1 << 20)] * 9), BODY_MOST_BYTES)
             highest = max(highest, process.memory_info().rss)
         # Some are cut off before they have sent all: their answer is lost with the connection.
-        answers = [client.answer()[0] for client in clients]
-        assert answers[0] == 400
-        assert set(answers) <= {0, 400}
+        responses = [client.response()[0] for client in clients]
+        assert responses[0] == 400
+        assert set(responses) <= {0, 400}
         assert highest - before < 64 << 20

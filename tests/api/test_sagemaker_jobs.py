@@ -1,4 +1,4 @@
-"""Training jobs, asked by the real boto3."""
+"""Training jobs, called by the real boto3."""
 
 import json
 import math
@@ -43,7 +43,7 @@ def test_a_job_is_created_and_described_until_it_has_ended(client):
 
 
 @pytest.mark.parametrize("file", ["journal", "spec"])
-def test_a_job_whose_files_are_damaged_is_refused_in_words(client, jobs: Jobs, file: str):
+def test_a_job_with_damaged_files_is_refused_with_an_explanation(client, jobs: Jobs, file: str):
     client.create_training_job(**request())
     ended(client)
     until_they_have_left(jobs.settings.layout.job("job-1").root)
@@ -55,7 +55,7 @@ def test_a_job_whose_files_are_damaged_is_refused_in_words(client, jobs: Jobs, f
     assert client.list_training_jobs()["TrainingJobSummaries"]
 
 
-def test_the_fields_that_clients_insist_on_are_there_from_the_first_answer(client):
+def test_the_fields_that_clients_require_are_in_the_first_response(client):
     client.create_training_job(**request(hyper={"hold": "1", "lr": "0.10", "name": '"a b"'}))
     job = client.describe_training_job(TrainingJobName="job-1")
     assert job["OutputDataConfig"]["KmsKeyId"] == ""
@@ -99,7 +99,7 @@ def test_a_job_in_another_region_has_its_arn(service: Server):
     assert ":us-west-2:" in client.create_training_job(**request())["TrainingJobArn"]
 
 
-def test_a_name_is_taken_once(client):
+def test_a_name_can_be_used_once(client):
     client.create_training_job(**request())
     code, text = refused(client.create_training_job, **request())
     assert code == "ResourceInUse"
@@ -109,7 +109,7 @@ def test_a_name_is_taken_once(client):
     )
 
 
-def test_an_unknown_job_is_told_in_the_words_that_programs_look_for(client):
+def test_an_unknown_job_has_the_message_that_programs_check_for(client):
     expected = ("ValidationException", "Requested resource not found.")
     for call in (
         client.describe_training_job,
@@ -119,7 +119,7 @@ def test_an_unknown_job_is_told_in_the_words_that_programs_look_for(client):
         assert refused(call, TrainingJobName="nobody") == expected
 
 
-def test_every_violation_is_told_at_once_with_its_path(client):
+def test_all_violations_are_reported_at_once_with_their_paths(client):
     wrong = request("bad_name")
     wrong["RoleArn"] = "arn:aws:iam::1:nobody-at-all"
     wrong["OutputDataConfig"] = {"S3OutputPath": "s3://out", "CompressionType": "ZIP"}
@@ -169,7 +169,7 @@ def test_an_image_without_a_script_is_refused_with_the_way_out(client):
     assert "sagemaker_program" in text
 
 
-def test_an_empty_channel_is_told_in_the_service_s_words(client):
+def test_an_empty_channel_is_reported_with_the_services_message(client):
     channel = {
         "ChannelName": "training",
         "DataSource": {"S3DataSource": {"S3DataType": "S3Prefix", "S3Uri": "s3://data-in/nothing"}},
@@ -245,12 +245,12 @@ def test_a_running_job_is_stopped_and_an_ended_one_is_not(client):
     assert text == ("The request was rejected because the training job is in status Stopped.")
 
 
-def test_a_failed_job_says_why(client):
+def test_a_failed_job_has_its_reason(client):
     client.create_training_job(**request(hyper={"failure": "AlgorithmError: , exit code: 1"}))
     assert ended(client)["FailureReason"] == "AlgorithmError: , exit code: 1"
 
 
-def test_a_deleted_job_is_gone_and_its_name_free(client, jobs: Jobs):
+def test_a_deleted_job_is_removed_and_its_name_free(client, jobs: Jobs):
     client.create_training_job(**request())
     ended(client)
     until_they_have_left(jobs.settings.layout.job("job-1").root)
@@ -275,9 +275,9 @@ def test_a_key_that_may_read_does_not_submit(service: Server):
     assert refused(reader.create_training_job, **request())[0] == "AccessDeniedException"
 
 
-def test_a_wrong_key_is_not_told_as_a_refusal_that_clients_wait_for(service: Server):
-    stranger = service.client("sagemaker", aws_access_key_id="AKIANOBODY")
-    assert refused(stranger.list_training_jobs)[0] == "UnrecognizedClientException"
+def test_a_wrong_key_is_no_error_that_clients_retry(service: Server):
+    outsider = service.client("sagemaker", aws_access_key_id="AKIANOBODY")
+    assert refused(outsider.list_training_jobs)[0] == "UnrecognizedClientException"
 
 
 def test_an_operation_that_is_not_offered_is_a_client_error(client):
@@ -293,7 +293,7 @@ def test_the_waiter_returns_at_once_for_a_job_that_has_ended(client):
     waiter.wait(TrainingJobName="job-1", WaiterConfig={"Delay": 1, "MaxAttempts": 1})
 
 
-def test_anybody_may_ask_for_the_health(service: Server):
+def test_health_needs_no_signature(service: Server):
     with urllib.request.urlopen(f"{service.url}/health") as answer:
         assert json.load(answer) == {"status": "ok"}
 
@@ -305,7 +305,7 @@ def test_a_job_of_another_process_is_listed_soon(service: Server, jobs, client):
     until(lambda: client.list_training_jobs()["TrainingJobSummaries"])
 
 
-def test_a_job_waits_for_room_and_is_stopped_while_it_does(jobs: Jobs, service: Server):
+def test_a_job_waits_for_capacity_and_is_stopped_in_the_queue(jobs: Jobs, service: Server):
     client = service.client("sagemaker")
     whole = {"InstanceType": "ml.m5.24xlarge", "InstanceCount": 1, "VolumeSizeInGB": 1}
     for name in ("first", "second"):
@@ -326,7 +326,7 @@ def test_a_job_waits_for_room_and_is_stopped_while_it_does(jobs: Jobs, service: 
 
 
 def held_back(service: Server, **limits: int) -> tuple[AccessKey, Any]:
-    """A key that has one job at work and one that waits, while a job of another key ran."""
+    """A key with one running job and one queued, while a job of another key ran."""
     key, secret = service.keys.create("ci", Rights.SUBMIT, **limits)
     given = {"aws_access_key_id": key.id, "aws_secret_access_key": secret}
     client = service.client("sagemaker", **given)
@@ -359,13 +359,13 @@ def test_an_owner_s_limit_of_cores_holds_further_jobs_back_and_lets_others_pass(
         assert ended(client, name)["TrainingJobStatus"] == "Completed"
 
 
-def test_a_job_that_asks_for_more_than_its_owner_may_use_is_refused(service: Server):
+def test_a_job_that_needs_more_than_its_owner_may_use_is_refused(service: Server):
     key, secret = service.keys.create("ci", Rights.SUBMIT, limit_cores=1)
     caller = ApiClient(RemoteServer(service.url, Key(key.id, secret)))
-    asked = {**request("greedy"), "Trackside": {"Cores": 2}}
-    told = "asks for 2 cores, and all jobs of 'ci' together may use 1 core at a time"
-    with pytest.raises(OwnerLimitExceeded, match=told):
-        caller.call("SageMaker.CreateTrainingJob", asked)
+    params = {**request("greedy"), "Trackside": {"Cores": 2}}
+    shown = "asks for 2 cores, and all jobs of 'ci' together may use 1 core at a time"
+    with pytest.raises(OwnerLimitExceeded, match=shown):
+        caller.call("SageMaker.CreateTrainingJob", params)
 
 
 def test_a_priority_that_is_no_number_is_one_violation(client):

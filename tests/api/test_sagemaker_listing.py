@@ -1,4 +1,4 @@
-"""Listings, searches, tags and rule evaluations, asked by the real boto3."""
+"""Listings, searches, tags and rule evaluations, called by the real boto3."""
 
 import shutil
 from datetime import UTC, datetime, timedelta
@@ -14,7 +14,7 @@ from tests.job_processes import until_they_have_left
 from trackside.api import sagemaker_search
 from trackside.api.budget import Budget
 from trackside.api.call import ServiceError
-from trackside.api.json_service import Ask
+from trackside.api.json_service import OperationCall
 from trackside.api.keys import AccessKey, Rights
 from trackside.api.sagemaker_search import JobSearch
 from trackside.jobs.index import JobSummary
@@ -117,7 +117,7 @@ def test_a_token_of_another_listing_and_garbage_are_refused(many, client):
         ({"MaxResults": 101}, "maxResults"),
     ],
 )
-def test_wrong_conditions_are_told_by_their_path(client, given, path):
+def test_invalid_conditions_are_reported_with_their_path(client, given, path):
     code, text = refused(client.list_training_jobs, **given)
     assert code == "ValidationException"
     assert f"at '{path}' failed to satisfy constraint" in text
@@ -217,8 +217,8 @@ def test_search_joins_conditions_by_or_and_by_sub_expressions(client):
             }
         ],
     }
-    answer = client.search(Resource="TrainingJob", SearchExpression=expression)
-    hits = {hit["TrainingJob"]["TrainingJobName"] for hit in answer["Results"]}
+    response = client.search(Resource="TrainingJob", SearchExpression=expression)
+    hits = {hit["TrainingJob"]["TrainingJobName"] for hit in response["Results"]}
     assert hits == {"one", "three"}
 
 
@@ -226,12 +226,12 @@ def searched(search: JobSearch, **given: Any) -> list[list[str]]:
     """The names on each page."""
     found, token = [], dict[str, str]()
     while True:
-        asked = {"Resource": "TrainingJob", **given, **token}
-        answer: Any = search.search(Ask(asked, REGION, WHO, ACTION))
-        found.append([each["TrainingJob"]["TrainingJobName"] for each in answer["Results"]])
-        if "NextToken" not in answer:
+        params = {"Resource": "TrainingJob", **given, **token}
+        response: Any = search.search(OperationCall(params, REGION, WHO, ACTION))
+        found.append([each["TrainingJob"]["TrainingJobName"] for each in response["Results"]])
+        if "NextToken" not in response:
             return found
-        token = {"NextToken": answer["NextToken"]}
+        token = {"NextToken": response["NextToken"]}
 
 
 @pytest.fixture
@@ -243,17 +243,17 @@ def written(jobs: Jobs) -> Jobs:
 
 
 @pytest.mark.parametrize("items", [1, 3, 1000])
-def test_a_search_looks_at_so_many_jobs_and_goes_on_where_it_was(written: Jobs, items: int):
+def test_a_search_reads_a_limited_number_of_jobs_per_page(written: Jobs, items: int):
     search = JobSearch(written, lambda: Budget(items, seconds=3600))
     path = "HyperParameters.sagemaker_program"
     some = {"Filters": [{"Name": "TrainingJobName", "Operator": "Contains", "Value": "7"}]}
     every = {"Filters": [{"Name": path, "Operator": "Exists"}]}
     for order in ("Ascending", "Descending"):
-        asked = {"SortBy": "CreationTime", "SortOrder": order, "MaxResults": 2}
+        params = {"SortBy": "CreationTime", "SortOrder": order, "MaxResults": 2}
         names = [f"job-{number:02d}" for number in range(20)][:: 1 if order == "Ascending" else -1]
-        pages = searched(search, **asked, SearchExpression=every)
+        pages = searched(search, **params, SearchExpression=every)
         assert [name for page in pages for name in page] == names
-        pages = searched(search, **asked, SearchExpression=some)
+        pages = searched(search, **params, SearchExpression=some)
         assert [name for page in pages for name in page] == [
             name for name in names if name.endswith("7")
         ]
@@ -261,20 +261,22 @@ def test_a_search_looks_at_so_many_jobs_and_goes_on_where_it_was(written: Jobs, 
             assert [] in pages
 
 
-def test_a_search_that_sorts_by_itself_looks_at_all_jobs_once(
+def test_a_search_sorted_without_the_index_reads_all_jobs_once(
     written: Jobs, monkeypatch: pytest.MonkeyPatch
 ):
-    asked = {"SortBy": "RoleArn", "MaxResults": 7}
-    pages = searched(JobSearch(written), **asked)
+    params = {"SortBy": "RoleArn", "MaxResults": 7}
+    pages = searched(JobSearch(written), **params)
     assert sorted(name for page in pages for name in page) == [f"job-{n:02d}" for n in range(20)]
     assert [len(page) for page in pages] == [7, 7, 6]
     search = JobSearch(written)
-    first: Any = search.search(Ask({"Resource": "TrainingJob", **asked}, REGION, WHO, ACTION))
+    first: Any = search.search(
+        OperationCall({"Resource": "TrainingJob", **params}, REGION, WHO, ACTION)
+    )
     monkeypatch.setattr(sagemaker_search, "MOST_SORTED", 19)
-    rest = searched(search, **asked, NextToken=first["NextToken"])
+    rest = searched(search, **params, NextToken=first["NextToken"])
     assert [len(page) for page in rest] == [7, 6]
     with pytest.raises(ServiceError, match="there are more than 19"):
-        searched(JobSearch(written), **asked)
+        searched(JobSearch(written), **params)
 
 
 def test_search_on_something_else_is_refused(client):
@@ -289,7 +291,7 @@ RULE = {
 }
 
 
-def test_a_rule_is_told_as_a_processing_job(client):
+def test_a_rule_is_described_as_a_processing_job(client):
     name = "Training-With-A-Long-Name-2026-11-16"
     client.create_training_job(**request(name, hyper={"hold": "1"}, DebugRuleConfigurations=[RULE]))
     job = client.describe_training_job(TrainingJobName=name)
@@ -301,12 +303,12 @@ def test_a_rule_is_told_as_a_processing_job(client):
     assert arn.startswith(f"{prefix}training-with-a-long-name--a-very-long-name-of-a-rule")
     rule_job = arn.rpartition("/")[2]
     assert len(rule_job) == 26 + 1 + 26 + 1 + 8
-    told = client.describe_processing_job(ProcessingJobName=rule_job)
-    assert told["ProcessingJobArn"] == arn
-    assert told["ProcessingJobStatus"] == "InProgress"
-    assert told["TrainingJobArn"] == job["TrainingJobArn"]
-    assert told["ProcessingResources"]["ClusterConfig"]["InstanceCount"] == 1
-    assert told["Environment"]["rule_to_invoke"] == "LossNotDecreasing"
+    shown = client.describe_processing_job(ProcessingJobName=rule_job)
+    assert shown["ProcessingJobArn"] == arn
+    assert shown["ProcessingJobStatus"] == "InProgress"
+    assert shown["TrainingJobArn"] == job["TrainingJobArn"]
+    assert shown["ProcessingResources"]["ClusterConfig"]["InstanceCount"] == 1
+    assert shown["Environment"]["rule_to_invoke"] == "LossNotDecreasing"
     listed = client.list_processing_jobs(NameContains="very-long")["ProcessingJobSummaries"]
     assert [each["ProcessingJobName"] for each in listed] == [rule_job]
     assert refused(client.describe_processing_job, ProcessingJobName="nobody") == (

@@ -40,8 +40,8 @@ def described(client: Any) -> Any:
 
 
 def test_only_the_members_that_are_given_change(running):
-    answer = update(running, ProfilerConfig={"ProfilingIntervalInMilliseconds": 200})
-    assert answer["TrainingJobArn"].endswith(":training-job/job-1")
+    response = update(running, ProfilerConfig={"ProfilingIntervalInMilliseconds": 200})
+    assert response["TrainingJobArn"].endswith(":training-job/job-1")
     job = described(running)
     assert job["ProfilerConfig"] == {
         **PROFILED,
@@ -119,8 +119,8 @@ def test_a_job_without_a_profiler_gets_one(client):
     assert job["ProfilingStatus"] == "Enabled"
     [late] = job["ProfilerRuleEvaluationStatuses"]
     name = late["RuleEvaluationJobArn"].rpartition("/")[2]
-    told = client.describe_processing_job(ProcessingJobName=name)
-    assert told["ProcessingJobStatus"] == "InProgress"
+    shown = client.describe_processing_job(ProcessingJobName=name)
+    assert shown["ProcessingJobStatus"] == "InProgress"
 
 
 def test_an_ended_job_is_not_changed(client):
@@ -135,7 +135,7 @@ def test_an_ended_job_is_not_changed(client):
     assert text == "The request was rejected because the training job is in status Completed."
 
 
-def test_what_means_nothing_here_is_told_again(running):
+def test_settings_without_effect_here_are_returned_unchanged(running):
     update(running, ResourceConfig={"KeepAlivePeriodInSeconds": 60})
     update(running, RemoteDebugConfig={"EnableRemoteDebug": True})
     job = described(running)
@@ -155,11 +155,11 @@ def test_a_rule_evaluation_is_stopped_apart_from_its_job(client, jobs: Jobs):
         **request(hyper={"hold": "1"}, DebugRuleConfigurations=[rule("w", "VanishingGradient")])
     )
     name = client.list_processing_jobs()["ProcessingJobSummaries"][0]["ProcessingJobName"]
-    answer = client.stop_processing_job(ProcessingJobName=name)
-    assert answer["ResponseMetadata"]["HTTPHeaders"]["content-length"] == "0"
+    response = client.stop_processing_job(ProcessingJobName=name)
+    assert response["ResponseMetadata"]["HTTPHeaders"]["content-length"] == "0"
     client.stop_processing_job(ProcessingJobName=name)  # again: nothing
-    told = client.describe_processing_job(ProcessingJobName=name)
-    assert told["ProcessingJobStatus"] == "Stopping"
+    shown = client.describe_processing_job(ProcessingJobName=name)
+    assert shown["ProcessingJobStatus"] == "Stopping"
     [status] = described(client)["DebugRuleEvaluationStatuses"]
     assert status["RuleEvaluationStatus"] == "Stopping"
     assert len([n for n in jobs.record("job-1").history.notes if n["what"] == "stopped_rule"]) == 1
@@ -167,8 +167,8 @@ def test_a_rule_evaluation_is_stopped_apart_from_its_job(client, jobs: Jobs):
     ended(client)
 
     def is_stopped() -> bool:
-        told = client.describe_processing_job(ProcessingJobName=name)
-        return bool(told["ProcessingJobStatus"] == "Stopped")
+        shown = client.describe_processing_job(ProcessingJobName=name)
+        return bool(shown["ProcessingJobStatus"] == "Stopped")
 
     until(is_stopped)
     code, text = refused(client.stop_processing_job, ProcessingJobName=name)

@@ -61,7 +61,7 @@ def test_rights_are_those_of_the_parent_and_end_with_it(service: Server):
     assert code(client.list_training_jobs) == "UnrecognizedClientException"
 
 
-def test_what_was_tampered_with_is_no_key(service: Server):
+def test_a_tampered_token_is_invalid(service: Server):
     temporary, other = assumed(service), assumed(service)
     wrong = (
         {**temporary, "aws_secret_access_key": other["aws_secret_access_key"]},
@@ -82,7 +82,7 @@ def test_a_session_ends(service: Server, monkeypatch: pytest.MonkeyPatch):
     assert code(client.list_training_jobs) == "UnrecognizedClientException"
 
 
-def test_a_token_that_was_left_in_the_environment_does_no_harm(service: Server):
+def test_a_stale_token_in_the_environment_is_ignored(service: Server):
     client = service.client("sagemaker", aws_session_token="left over from yesterday")
     assert client.list_training_jobs()["TrainingJobSummaries"] == []
 

@@ -69,7 +69,7 @@ def json_call(body: bytes = b'{"TrainingJobName": "a"}') -> Request:
     )
 
 
-def test_a_json_call_is_verified_and_its_scope_told():
+def test_a_json_call_is_verified_and_its_scope_returned():
     body = b'{"TrainingJobName": "a"}'
     found = check(json_call(body), body)
     assert found.scope == Scope(KEY, found.timestamp[:8], "eu-central-1", "sagemaker")
@@ -131,7 +131,7 @@ def test_another_body_is_refused():
     assert refusal(json_call(b"{}"), b"{ }") is Refusal.MISMATCH
 
 
-def test_a_key_nobody_has_is_refused():
+def test_an_unknown_key_is_refused():
     request = json_call(b"")
     with pytest.raises(NotSigned) as caught:
         verify(request, sigv4.EMPTY_SHA256, lambda key: None, datetime.now(UTC))
@@ -155,7 +155,7 @@ def test_a_presigned_address_ends():
     assert refusal(request, None, after=timedelta(seconds=70)) is Refusal.EXPIRED
 
 
-def test_an_unsigned_request_is_told_apart_from_a_garbled_one():
+def test_unsigned_and_malformed_requests_are_different_errors():
     assert refusal(Request("GET", "/", "", {"host": "h"})) is Refusal.MISSING
     garbled = Request("GET", "/", "", {"authorization": "AWS4-HMAC-SHA256 Credential=x"})
     assert refusal(garbled) is Refusal.MALFORMED
@@ -213,7 +213,7 @@ def test_the_hash_of_a_body_is_bound_though_its_header_is_not_signed():
     check(with_headers(s3_address(), {"x-amz-content-sha256": sigv4.UNSIGNED}), None)
 
 
-def test_s3_wants_to_be_told_the_hash_of_a_body():
+def test_s3_requires_the_hash_of_a_body():
     request = signed(SigV4Auth, "PUT", "http://h/b/k", service="s3")
     assert "x-amz-content-sha256" not in request.headers
     assert refusal(request, None) is Refusal.NO_PAYLOAD_HASH

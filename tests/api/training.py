@@ -12,7 +12,7 @@ IMAGE = "763104351884.dkr.ecr.us-west-2.amazonaws.com/pytorch-training:2.1-cpu-p
 
 
 def request(name: str = "job-1", *, hyper: dict[str, str] | None = None, **changed: Any) -> Any:
-    """`hyper` tells the stand-in for a supervisor what to do."""
+    """`hyper` defines what the stand-in for a supervisor does."""
     return {
         "TrainingJobName": name,
         "RoleArn": ROLE,
@@ -30,11 +30,11 @@ def request(name: str = "job-1", *, hyper: dict[str, str] | None = None, **chang
 
 
 def ended(client: Any, name: str = "job-1") -> Any:
-    def look() -> Any:
+    def poll() -> Any:
         job = client.describe_training_job(TrainingJobName=name)
         return job if job["TrainingJobStatus"] in ("Completed", "Failed", "Stopped") else None
 
-    return until(look)
+    return until(poll)
 
 
 def refused(call: Any, **given: Any) -> tuple[str, str]:

@@ -46,15 +46,15 @@ def reopen(folder: JobFolder) -> None:
 
 
 def keep_in_storage_only(jobs: Jobs, folder: JobFolder, *, chunk_bytes: int) -> None:
-    """Its folder is gone; the chunks are cut anywhere within a line if need be."""
+    """Its folder was removed; the chunks may be split within a line."""
     jobs.refresh()
     record = jobs.record(folder.root.name)
     _put(jobs, record.keys.spec, folder.spec.read_bytes())
     _put(jobs, record.keys.journal, folder.journal.read_bytes())
     for host in record.spec.hosts:
         for attempt in range(1, record.history.attempt + 1):
-            place = folder.host(host, attempt)
-            raw, marks = place.log.read_bytes(), read_marks(place.log_times)
+            position = folder.host(host, attempt)
+            raw, marks = position.log.read_bytes(), read_marks(position.log_times)
             start = 0
             while piece := raw[start : start + chunk_bytes]:
                 cut = piece.rfind(b"\n") + 1 or len(piece)
@@ -66,8 +66,8 @@ def keep_in_storage_only(jobs: Jobs, folder: JobFolder, *, chunk_bytes: int) -> 
 
 
 def _put(jobs: Jobs, uri: str, data: bytes) -> None:
-    place = locate_object(uri, home=jobs.settings.home)
-    place.store.put(place.key, data)
+    position = locate_object(uri, home=jobs.settings.home)
+    position.store.put(position.key, data)
 
 
 def _write_journal(folder: JobFolder, num_attempts: int, span: tuple[float, float]) -> None:
@@ -81,11 +81,11 @@ def _write_journal(folder: JobFolder, num_attempts: int, span: tuple[float, floa
     folder.journal.write_text("".join(json.dumps(event) + "\n" for event in events))
 
 
-def _write_log(place: HostFolder, lines: Lines) -> None:
-    place.root.mkdir(parents=True)
+def _write_log(position: HostFolder, lines: Lines) -> None:
+    position.root.mkdir(parents=True)
     size, marks = 0, []
     for time, text in lines:
         size += len(text)
         marks.append(f"{size} {time:.3f}\n")
-    place.log.write_bytes(b"".join(text for _, text in lines))
-    place.log_times.write_text("".join(marks))
+    position.log.write_bytes(b"".join(text for _, text in lines))
+    position.log_times.write_text("".join(marks))

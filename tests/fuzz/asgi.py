@@ -1,10 +1,11 @@
-"""An application asked without a socket: as uvicorn would, whatever the request is made of."""
+"""An application called without a socket: as uvicorn would, whatever the request is made of."""
 
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Self
+from urllib.parse import unquote
 
 from trackside.api.app import App
 from trackside.sigv4 import Request
@@ -35,14 +36,14 @@ class Wire:
 
 
 @dataclass(frozen=True)
-class Answer:
+class Response:
     status: int
     headers: dict[str, str]
     body: bytes
 
 
-class Asked:
-    """In its block the application can be asked."""
+class AppClient:
+    """In its block the application can be called."""
 
     def __init__(self, app: App) -> None:
         self._app = app
@@ -59,13 +60,14 @@ class Asked:
     ) -> None:
         self._runner.close()
 
-    def ask(self, wire: Wire) -> Answer:
-        return self._runner.run(self._ask(wire))
+    def request(self, wire: Wire) -> Response:
+        return self._runner.run(self._request(wire))
 
-    async def _ask(self, wire: Wire) -> Answer:
+    async def _request(self, wire: Wire) -> Response:
         scope = {
             "type": "http",
             "method": wire.method,
+            "path": unquote(wire.path),
             "raw_path": wire.path,
             "query_string": wire.query,
             "headers": [(name.lower(), value) for name, value in wire.headers],
@@ -92,4 +94,4 @@ class Asked:
         await self._app(scope, receive, send)
         start, *rest = sent
         headers = {n.decode("latin-1"): v.decode("latin-1") for n, v in start["headers"]}
-        return Answer(start["status"], headers, b"".join(each.get("body", b"") for each in rest))
+        return Response(start["status"], headers, b"".join(each.get("body", b"") for each in rest))

@@ -13,8 +13,8 @@ from urllib.parse import quote, unquote
 
 import pytest
 
-from tests.api.raw_requests import AttachedProcess
-from tests.fuzz.asgi import Answer, Asked, Wire
+from tests.api.raw_requests import SignedClient
+from tests.fuzz.asgi import AppClient, Response, Wire
 from tests.fuzz.bounded import SEED
 from tests.fuzz.rounds import rounds
 from trackside.api.app import App
@@ -33,40 +33,40 @@ _NEXT = re.compile(rb"<NextContinuationToken>(.*?)</NextContinuationToken>")
 
 
 @dataclass
-class Place:
-    asked: Asked
-    caller: AttachedProcess
+class Location:
+    client: AppClient
+    caller: SignedClient
     root: Path
     objects: dict[str, dict[str, bytes]] = field(
         default_factory=lambda: {bucket: {} for bucket in BUCKETS}
     )
 
-    def ask(self, method: str, address: str, body: bytes = b"") -> Answer:
-        return self.asked.ask(Wire.of(self.caller.signed(method, address, body), body))
+    def request(self, method: str, address: str, body: bytes = b"") -> Response:
+        return self.client.request(Wire.of(self.caller.signed(method, address, body), body))
 
     def listed(self, bucket: str, page: int) -> list[str]:
         keys: list[str] = []
         after = ""
         while True:
             query = f"list-type=2&encoding-type=url&max-keys={page}{after}"
-            answer = self.ask("GET", f"/{bucket}?{query}")
-            assert answer.status == 200, answer
-            keys += [unquote(key.decode()) for key in _KEY.findall(answer.body)]
-            token = _NEXT.search(answer.body)
+            response = self.request("GET", f"/{bucket}?{query}")
+            assert response.status == 200, response
+            keys += [unquote(key.decode()) for key in _KEY.findall(response.body)]
+            token = _NEXT.search(response.body)
             if token is None:
                 return keys
             after = f"&continuation-token={quote(token[1].decode(), safe='')}"
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
+def place(tmp_path: Path) -> Iterator[Location]:
     keys = AccessKeys(tmp_path / "server")
     key, secret = keys.create("somebody", Rights.ADMIN)
     root = tmp_path / "buckets"
-    with Asked(App({"s3": S3(root)}, keys)) as asked:
-        place = Place(asked, AttachedProcess("http://server:7007", key.id, secret), root)
+    with AppClient(App({"s3": S3(root)}, keys)) as client:
+        place = Location(client, SignedClient("http://server:7007", key.id, secret), root)
         for bucket in BUCKETS:
-            assert place.ask("PUT", f"/{bucket}").status == 200
+            assert place.request("PUT", f"/{bucket}").status == 200
         yield place
 
 
@@ -83,7 +83,7 @@ def written(rng: Random, key: str) -> str:
     return quote(key, safe=safe)
 
 
-def outside(place: Place) -> dict[str, int]:
+def outside(place: Location) -> dict[str, int]:
     """All files beyond the buckets, with their sizes; what the two buckets' folders are called."""
     found: dict[str, int] = {}
     for folder, _, names in os.walk(place.root.parent):
@@ -94,7 +94,7 @@ def outside(place: Place) -> dict[str, int]:
     return found | dict.fromkeys(os.listdir(place.root), 0)
 
 
-def change(rng: Random, place: Place) -> None:
+def change(rng: Random, place: Location) -> None:
     """Put, get or delete one; the answer is the model's."""
     bucket = rng.choice(BUCKETS)
     model = place.objects[bucket]
@@ -103,21 +103,21 @@ def change(rng: Random, place: Place) -> None:
     match rng.randrange(3):
         case 0:
             content = rng.randbytes(rng.choice((1, 50)))
-            answer = place.ask("PUT", address, content)
-            assert answer.status in (200, 400), (key, answer)
-            assert (answer.status == 200) or _may_be_refused(key), (key, answer)
-            if answer.status == 200:
+            response = place.request("PUT", address, content)
+            assert response.status in (200, 400), (key, response)
+            assert (response.status == 200) or _may_be_refused(key), (key, response)
+            if response.status == 200:
                 model[key] = content
         case 1:
-            answer = place.ask("GET", address)
+            response = place.request("GET", address)
             if key in model:
-                assert (answer.status, answer.body) == (200, model[key]), (key, answer)
+                assert (response.status, response.body) == (200, model[key]), (key, response)
             else:
-                assert answer.status in (404, 400), (key, answer)
-                assert answer.body.startswith(b"<?xml"), (key, answer)
+                assert response.status in (404, 400), (key, response)
+                assert response.body.startswith(b"<?xml"), (key, response)
         case 2:
-            answer = place.ask("DELETE", address)
-            assert answer.status == 204 or _may_be_refused(key), (key, answer)
+            response = place.request("DELETE", address)
+            assert response.status == 204 or _may_be_refused(key), (key, response)
             model.pop(key, None)
 
 
@@ -126,7 +126,7 @@ def _may_be_refused(key: str) -> bool:
     return len(key.encode()) > MOST_KEY_BYTES or "\0" in key
 
 
-def test_each_key_is_an_object_of_its_own(place: Place):
+def test_each_key_is_an_object_of_its_own(place: Location):
     rng = Random(f"{SEED}/s3 keys")
     before = outside(place)
     for number in range(rounds(600)):

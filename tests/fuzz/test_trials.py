@@ -224,8 +224,8 @@ def _ask_everything(trial: Trial) -> None:
         for ask in (tensor.values, tensor.shapes, tensor.steps):
             _answered(ask)
         for step in tensor.steps()[:5]:
-            for question in (tensor.value, tensor.shape, tensor.dtype, tensor.workers):
-                _answered(question, step)
+            for options in (tensor.value, tensor.shape, tensor.dtype, tensor.workers):
+                _answered(options, step)
             _answered(tensor.reduction_values, step)
 
 

@@ -1,6 +1,6 @@
-"""One access key: what it is, what it may do, and the form in which it is kept.
+"""One access key: what it is, what it may do, and the form in which it is stored.
 
-`keys.py` has all of a server's; where they are kept is `keys_file.py`'s and `team_keys.py`'s.
+`keys.py` has all keys of a server; `keys_file.py` and `team_keys.py` store them.
 """
 
 import time
@@ -43,12 +43,12 @@ class AccessKey:
     sealed: str = ""
     """The secret, encrypted and bound to the id."""
     limit: int | None = None
-    """How many of its jobs run at a time; None is what the server's settings say, 0 any number."""
+    """How many of its jobs run at a time; None is the server's setting, 0 any number."""
     limit_cores: int | None = None
     """How many cores the jobs of its label may use at a time; None is any number."""
     limit_gpus: int | None = None
     quota_bytes: int | None = None
-    """How much the jobs of its label may keep on the server's disk; None is any amount."""
+    """How many bytes the jobs of its label may store on the server's disk; None is any number."""
 
     @property
     def is_good(self) -> bool:
@@ -56,7 +56,8 @@ class AccessKey:
         return self.expires is None or self.expires >= time.time()
 
     def to_record(self) -> dict[str, Any]:
-        """Without what is not set, so that a version from before there was a quota reads it."""
+        """Without unset members, so that an older version, which does not know them, can read
+        it."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 
@@ -69,21 +70,22 @@ class KeysUnavailable(TracksideError):
 
 
 class KeyStore(Protocol):
-    """Where keys are kept."""
+    """Where keys are stored."""
 
     @property
     def seal(self) -> Seal:
         """What their secrets are encrypted with."""
 
     @property
-    def trouble(self) -> str:
-        """Why its keys count no more, as nobody knows whether they are still good; else empty."""
+    def problem(self) -> str:
+        """Why its keys are not accepted, as nothing is known about which are still valid; else
+        empty."""
 
     def known(self) -> Mapping[str, AccessKey]:
         """By id, those whose time is over among them."""
 
     def change(self, apply: Change) -> None:
-        """The keys as they are now, kept as `apply` leaves them; one change at a time."""
+        """Store the keys as `apply` changes them; one change at a time."""
 
 
 def good(keys: Mapping[str, AccessKey], key_id: str) -> AccessKey:

@@ -1,6 +1,6 @@
-"""One line for each request: who asked for what, and how it went.
+"""One line per request: the caller, the operation and the outcome.
 
-The query of a URL and what clients send as credentials are never in it: both may hold signatures
+The query of a URL and the credentials that clients send are never in it: both may hold signatures
 and secrets.
 """
 
@@ -14,18 +14,18 @@ logger = logging.getLogger("trackside.access")
 _LONGEST = 256
 
 
-def tell(request: Request, request_id: str, exchange: Exchange, peer: str) -> None:
+def log_request(request: Request, request_id: str, exchange: Exchange, peer: str) -> None:
     """As text, and for formatters that know better under `request`."""
     if not logger.isEnabledFor(logging.INFO):
         return
-    told = {
+    fields = {
         "request_id": request_id,
         "key": exchange.key_id,
         "peer": peer,
         "method": request.method,
         "path": request.path[:_LONGEST],
         "service": exchange.service,
-        "operation": exchange.operation or _asked(request),
+        "operation": exchange.operation or _target(request),
         "status": exchange.status,
         "ms": round(exchange.seconds * 1000, 1),
         "bytes_in": exchange.bytes_in,
@@ -33,20 +33,20 @@ def tell(request: Request, request_id: str, exchange: Exchange, peer: str) -> No
     }
     logger.info(
         "%s %s %s %d %.1f ms in=%d out=%d key=%s peer=%s id=%s",
-        told["method"],
-        told["path"],
-        told["operation"] or "-",
-        told["status"],
-        told["ms"],
-        told["bytes_in"],
-        told["bytes_out"],
-        told["key"] or "-",
+        fields["method"],
+        fields["path"],
+        fields["operation"] or "-",
+        fields["status"],
+        fields["ms"],
+        fields["bytes_in"],
+        fields["bytes_out"],
+        fields["key"] or "-",
         peer,
         request_id,
-        extra={"request": told},
+        extra={"request": fields},
     )
 
 
-def _asked(request: Request) -> str:
-    """What a request that got no further was for, by its own word."""
+def _target(request: Request) -> str:
+    """The operation that a rejected request names itself."""
     return request.headers.get("x-amz-target", "")[:_LONGEST]

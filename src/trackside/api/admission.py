@@ -1,8 +1,8 @@
-"""Who is connected to a server, and who gives way when there is no room for one more.
+"""Which connections are open, and which one is closed when the limit is reached.
 
-Those who have signed nothing give way to those who come, the longest quiet first; then those who
-have, between two requests. Where all are at work a newcomer may only ask for pages such as /health;
-whoever comes on top of that is turned away.
+First those without a signed request so far are closed, the longest idle first; then those with one,
+while they are between two requests. When all are busy, a new connection can only read pages such as
+/health; a few of these are accepted, further ones are closed.
 """
 
 import asyncio
@@ -19,11 +19,11 @@ logger = logging.getLogger(__name__)
 CONNECTION = "trackside.connection"
 """Where a request's connection is found: in the state of its ASGI scope."""
 RESERVED = 32
-"""Connections beyond the limit, for those who ask how the server is, or are told to come later."""
+"""Connections beyond the limit, for health checks and for responses that say to retry later."""
 _SPARE_DESCRIPTORS = 64
-"""Left for files: nobody may use them up by connecting."""
+"""Left for files: connections may not use them up."""
 _SWEEP_SECONDS = 1.0
-_TELL_SECONDS = 60.0
+_LOG_SECONDS = 60.0
 
 
 class Cut(StrEnum):
@@ -35,11 +35,11 @@ class Cut(StrEnum):
     HEADERS_SLOW = "headers too slow"
     BODY_SLOW = "body too slow"
     BODY_MEMORY = "too many bodies at once"
-    ANSWER_SLOW = "answer not taken in"
+    RESPONSE_SLOW = "answer not taken in"
 
 
-class Guest(Protocol):
-    """A connection, as the gate sees it."""
+class Connection(Protocol):
+    """A connection, as `Admission` needs it."""
 
     host: str
     descriptor: int
@@ -48,7 +48,7 @@ class Guest(Protocol):
     is_extra: bool
     """Whether it is one beyond the limit."""
 
-    def leave(self) -> None:
+    def disconnect(self) -> None:
         """End the connection now."""
 
     def check(self, now: float) -> None:
@@ -62,121 +62,120 @@ class Admission:
         self.limits = limits
         self.cuts: Counter[Cut] = Counter()
         self.num_lingering = 0
-        """Who signed nothing, has his answer, and is still sending."""
+        """Connections without a signature that were answered and are still sending."""
         self._most_descriptors = float("inf")
-        self._groups: dict[Guest, str] = {}
+        self._groups: dict[Connection, str] = {}
         self._num_of: Counter[str] = Counter()
-        self._unsigned: dict[Guest, None] = {}
-        """In the order of when they were last heard or answered."""
-        self._resting: dict[Guest, None] = {}
+        self._unsigned: dict[Connection, None] = {}
+        """In the order in which they were last active."""
+        self._idle: dict[Connection, None] = {}
         """Those who have signed, between two requests, in the same order."""
         self._num_extra = 0
         self._sweep: asyncio.TimerHandle | None = None
-        self._told: Counter[Cut] = Counter()
-        self._told_at = 0.0
+        self._logged: Counter[Cut] = Counter()
+        self._logged_at = 0.0
 
     @property
-    def num_guests(self) -> int:
+    def num_connections(self) -> int:
         return len(self._groups)
 
-    def keep_within(self, descriptors: int) -> None:
-        """Half of them are for connections at most: an answer may need one for a file."""
+    def limit_descriptors(self, descriptors: int) -> None:
+        """At most half of them are for connections: a response may need one for a file."""
         self._most_descriptors = descriptors
 
-    def enter(self, guest: Guest) -> None:
-        """A new connection; it may have to leave at once, or make another leave."""
-        group = address_group(guest.host)
-        cut = self._crowded(group, guest.descriptor)
+    def admit(self, connection: Connection) -> None:
+        """A new connection; it may be closed at once, or cause another to be closed."""
+        group = address_group(connection.host)
+        cut = self._limit_reached(group, connection.descriptor)
         if cut is not None:
             self.cuts[cut] += 1
-            gone = self._send_away(group if cut is Cut.ADDRESS else None)
-            guest.is_extra = gone is None or gone.is_extra
-        self._groups[guest] = group
+            gone = self._evict(group if cut is Cut.ADDRESS else None)
+            connection.is_extra = gone is None or gone.is_extra
+        self._groups[connection] = group
         self._num_of[group] += 1
-        self._unsigned[guest] = None
-        self._num_extra += guest.is_extra
+        self._unsigned[connection] = None
+        self._num_extra += connection.is_extra
         if self._num_extra > RESERVED:
-            guest.leave()
+            connection.disconnect()
         if self._sweep is None:
             self._sweep_later()
 
-    def begin(self, guest: Guest) -> None:
-        """A request of its has begun."""
-        self._resting.pop(guest, None)
-        self._touch(guest)
+    def mark_busy(self, connection: Connection) -> None:
+        """It has started a request."""
+        self._idle.pop(connection, None)
+        self._touch(connection)
 
-    def sign(self, guest: Guest) -> None:
+    def mark_signed(self, connection: Connection) -> None:
         """Its request had a good signature."""
-        guest.is_signed = True
-        self._unsigned.pop(guest, None)
+        connection.is_signed = True
+        self._unsigned.pop(connection, None)
 
-    def rest(self, guest: Guest) -> None:
+    def mark_idle(self, connection: Connection) -> None:
         """Its request was answered."""
-        self._touch(guest)
-        if guest.is_signed and guest in self._groups:
-            self._resting[guest] = None
+        self._touch(connection)
+        if connection.is_signed and connection in self._groups:
+            self._idle[connection] = None
 
-    def forget(self, guest: Guest) -> None:
+    def remove(self, connection: Connection) -> None:
         """Its connection is over."""
-        group = self._groups.pop(guest, None)
+        group = self._groups.pop(connection, None)
         if group is None:
             return
         self._num_of[group] -= 1
         if not self._num_of[group]:
             del self._num_of[group]
-        self._num_extra -= guest.is_extra
-        self._unsigned.pop(guest, None)
-        self._resting.pop(guest, None)
+        self._num_extra -= connection.is_extra
+        self._unsigned.pop(connection, None)
+        self._idle.pop(connection, None)
 
-    def _touch(self, guest: Guest) -> None:
-        if self._unsigned.pop(guest, self) is None:
-            self._unsigned[guest] = None
+    def _touch(self, connection: Connection) -> None:
+        if self._unsigned.pop(connection, self) is None:
+            self._unsigned[connection] = None
 
-    def _crowded(self, group: str, descriptor: int) -> Cut | None:
-        """Descriptors are numbered from the lowest that is free: this one tells how many are in
-        use, whoever uses them."""
+    def _limit_reached(self, group: str, descriptor: int) -> Cut | None:
+        """The system assigns the lowest free descriptor, so this one shows how many are in use."""
         if self._num_of[group] >= self.limits.of_address(group):
             return Cut.ADDRESS
         most = min(self.limits.connections, self._most_descriptors // 2)
         is_near_end = descriptor >= self._most_descriptors - _SPARE_DESCRIPTORS
         return Cut.TOTAL if len(self._groups) >= most or is_near_end else None
 
-    def _send_away(self, group: str | None) -> Guest | None:
-        """Who gives way, of these addresses or of all; his place is free."""
-        for waiting in (self._unsigned, self._resting):
-            for guest in waiting:
-                if group in (None, self._groups[guest]):
-                    self.forget(guest)
-                    guest.leave()
-                    return guest
+    def _evict(self, group: str | None) -> Connection | None:
+        """Close one connection, of this address group or of all, and return it."""
+        for waiting in (self._unsigned, self._idle):
+            for connection in waiting:
+                if group in (None, self._groups[connection]):
+                    self.remove(connection)
+                    connection.disconnect()
+                    return connection
         return None
 
     def _sweep_later(self) -> None:
         limits = self.limits
         shortest = min(limits.header_seconds, limits.answer_seconds)
         loop = asyncio.get_running_loop()
-        self._sweep = loop.call_later(min(_SWEEP_SECONDS, shortest / 4), self._look, loop)
+        self._sweep = loop.call_later(min(_SWEEP_SECONDS, shortest / 4), self._check_all, loop)
 
-    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _check_all(self, loop: asyncio.AbstractEventLoop) -> None:
         now = loop.time()
         self._sweep = None
         if self._groups:
             self._sweep_later()
-        for guest in list(self._groups):
-            guest.check(now)
-        self._tell(now)
+        for connection in list(self._groups):
+            connection.check(now)
+        self._log_cuts(now)
 
-    def _tell(self, now: float) -> None:
-        """One line a minute at most, however many come."""
-        if self.cuts == self._told or now - self._told_at < _TELL_SECONDS:
+    def _log_cuts(self, now: float) -> None:
+        """At most one line a minute."""
+        if self.cuts == self._logged or now - self._logged_at < _LOG_SECONDS:
             return
-        new = self.cuts - self._told
+        new = self.cuts - self._logged
         causes = ", ".join(f"{cause} {count} times" for cause, count in sorted(new.items()))
         logger.warning("clients were cut off: %s", causes)
-        self._told, self._told_at = self.cuts.copy(), now
+        self._logged, self._logged_at = self.cuts.copy(), now
 
 
-def guest_of(scope: Mapping[str, Any]) -> Guest | None:
+def connection_of(scope: Mapping[str, Any]) -> Connection | None:
     """Whose request this is; None where another server than ours took the connection."""
-    found: Guest | None = scope.get("state", {}).get(CONNECTION)
+    found: Connection | None = scope.get("state", {}).get(CONNECTION)
     return found

@@ -1,6 +1,6 @@
-"""Every service at one address: finds which one a request is for, verifies it, sends the answer.
+"""All services at one address: finds the service of a request, verifies it, sends the response.
 
-Plain ASGI, no framework: two routes and a dispatch are all there is to it.
+Plain ASGI; pages for browsers and monitoring are an application beside it (`pages`).
 """
 
 import asyncio
@@ -20,8 +20,11 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+from starlette.applications import Starlette
+from starlette.routing import Match
+
 from trackside.api import access_log
-from trackside.api.admission import Admission, Cut, Guest, guest_of
+from trackside.api.admission import Admission, Connection, Cut, connection_of
 from trackside.api.call import (
     Call,
     Closing,
@@ -47,17 +50,15 @@ _TARGETS = {
     "logs": "Logs_20140328",
     "monitoring": "GraniteServiceVersion20100801",
 }
-"""How X-Amz-Target begins, by the service's name in a credential scope."""
+"""The first part of X-Amz-Target, by the service's name in a credential scope."""
 _FORMS = {"monitoring": "monitoring-form"}
-"""Services that are asked in JSON with a target, and in their older form without one."""
+"""Services that speak JSON with a target header, and their older form protocol without one."""
 
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-Page = Callable[[Request, str], Awaitable[Reply]]
-"""Given the address of who asks."""
 _IN_HEADERS = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 _RETRY_SECONDS = "5"
-_UNANSWERED = 499
-"""Told of a request whose client went away, or that was cut short."""
+_NO_RESPONSE = 499
+"""The status of a request whose client disconnected, or that was cancelled."""
 
 
 class App:
@@ -65,10 +66,10 @@ class App:
         self,
         services: Mapping[str, Service],
         keys: KeyRing,
-        pages: Mapping[str, Page] | None = None,
+        pages: Starlette | None = None,
         *,
         sessions: Sessions | None = None,
-        gate: Admission | None = None,
+        admission: Admission | None = None,
         watch: Callable[[Exchange], None] = lambda exchange: None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
@@ -77,13 +78,13 @@ class App:
         self._keys = keys
         self._sessions = sessions
         """Temporary keys, where they are given."""
-        self._pages = pages or {}
-        """What is read without a signature, by path."""
+        self._pages = pages
+        """What can be read without a signature."""
         self._watch = watch
-        """Told of each request when it is over."""
+        """Called with each request when it is over."""
         self._clock = clock
-        self.gate = gate or Admission(Limits())
-        self._memory = BodyMemory(self.gate.limits.body_memory)
+        self.admission = admission or Admission(Limits())
+        self._memory = BodyMemory(self.admission.limits.body_memory)
         self.is_draining = False
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
@@ -94,19 +95,20 @@ class App:
         request = _request(scope)
         request_id = f"{random.getrandbits(128):032x}"
         peer = (scope.get("client") or ("",))[0]
-        exchange = Exchange(status=_UNANSWERED)
-        guest = guest_of(scope)
-        body = Body(receive, request.headers, exchange, self.gate, self._memory)
+        exchange = Exchange(status=_NO_RESPONSE)
+        connection = connection_of(scope)
+        body = Body(receive, request.headers, exchange, self.admission, self._memory)
         try:
-            page = self._page(request)
-            if len(scope["headers"]) > self.gate.limits.header_lines:
+            page = self._page(scope, request)
+            if len(scope["headers"]) > self.admission.limits.header_lines:
                 reply = self._too_many_headers()
-            elif page:
-                reply = await page(request, peer)
+            elif page is not None:
+                await self._send_page(page, scope, receive, send, body, request_id)
+                return
             else:
-                reply = await self._answered(request, body, request_id, guest)
+                reply = await self._respond(request, body, request_id, connection)
             await body.skip_small()
-            if self.is_draining or body.is_unread or (guest is not None and guest.is_extra):
+            if self._is_last(body, connection):
                 reply = replace(reply, headers={**reply.headers, "connection": "close"})
             exchange.status = reply.status
             await _send(reply, request, request_id, body, receive, send)
@@ -117,7 +119,7 @@ class App:
         finally:
             body.release()
             self._watch(exchange)
-            access_log.tell(request, request_id, exchange, peer)
+            access_log.log_request(request, request_id, exchange, peer)
 
     @property
     def bodies_held(self) -> int:
@@ -125,14 +127,46 @@ class App:
         return self._memory.num_bytes
 
     def drain(self) -> None:
-        """Every answer from now on is the last on its connection."""
+        """From now on, every response closes its connection."""
         self.is_draining = True
 
-    def _page(self, request: Request) -> Page | None:
-        """A signed request is for a bucket that has a page's name."""
-        if request.method not in ("GET", "HEAD") or request.path not in self._pages:
+    def _is_last(self, body: Body, connection: Connection | None) -> bool:
+        """Whether the connection is closed after this response."""
+        is_extra = connection is not None and connection.is_extra
+        return self.is_draining or body.is_unread or is_extra
+
+    def _page(self, scope: MutableMapping[str, Any], request: Request) -> Starlette | None:
+        """The pages, if one of them is requested: a signed request is for a bucket with the same
+        name as a page."""
+        if self._pages is None or scope_of(request) is not None:
             return None
-        return self._pages[request.path] if scope_of(request) is None else None
+        is_one = any(route.matches(scope)[0] is Match.FULL for route in self._pages.routes)
+        return self._pages if is_one else None
+
+    async def _send_page(
+        self,
+        page: Starlette,
+        scope: MutableMapping[str, Any],
+        receive: Receive,
+        send: Send,
+        body: Body,
+        request_id: str,
+    ) -> None:
+        if scope["method"] in ("GET", "HEAD"):
+            await body.skip_small()
+        added = [(b"x-amzn-requestid", request_id.encode())]
+        if self._is_last(body, connection_of(scope)):
+            added.append((b"connection", b"close"))
+
+        async def send_counted(message: MutableMapping[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                body.exchange.status = message["status"]
+                message = {**message, "headers": [*message.get("headers", ()), *added]}
+            elif scope["method"] != "HEAD":
+                body.exchange.bytes_out += len(message.get("body", b""))
+            await send(message)
+
+        await page(scope, receive, send_counted)
 
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()
@@ -144,12 +178,12 @@ class App:
         await send({"type": "lifespan.shutdown.complete"})
 
     def _too_many_headers(self) -> Reply:
-        self.gate.cuts[Cut.HEADERS_LARGE] += 1
-        text = f"More than {self.gate.limits.header_lines} headers.\n"
+        self.admission.cuts[Cut.HEADERS_LARGE] += 1
+        text = f"More than {self.admission.limits.header_lines} headers.\n"
         return Reply(431, text.encode(), {"content-type": "text/plain", "connection": "close"})
 
-    async def _answered(
-        self, request: Request, body: Body, request_id: str, guest: Guest | None
+    async def _respond(
+        self, request: Request, body: Body, request_id: str, connection: Connection | None
     ) -> Reply:
         name = service_name(request)
         service = self._services.get(name)
@@ -158,12 +192,12 @@ class App:
             return not_offered(request, name, offered, request_id)
         body.exchange.service = name
         try:
-            if guest is not None and guest.is_extra:
-                raise too_busy("There are more connections than this server keeps open.")
+            if connection is not None and connection.is_extra:
+                raise too_busy("This server has too many open connections.")
             call = await self._verified(request, service, body, request_id)
-            if guest is not None:
-                self.gate.sign(guest)
-            return _sendable(await service.answer(call))
+            if connection is not None:
+                self.admission.mark_signed(connection)
+            return _sendable(await service.handle(call))
         except ServiceError as error:
             return service.refused(error, request_id)
         except NotSigned as error:
@@ -216,9 +250,9 @@ def _keys_unavailable(error: KeysUnavailable) -> ServiceError:
 
 
 def service_name(request: Request) -> str:
-    """What the signature is for. Nothing else decides which service answers.
+    """The service that the signature is for; nothing else decides it.
 
-    Nobody answers a request that is not signed; its other marks only tell in which form to say so.
+    An unsigned request is rejected; its other headers only decide in which protocol.
     """
     scope = scope_of(request)
     target = request.headers.get("x-amz-target", "")
@@ -239,9 +273,9 @@ def _check_target(request: Request, service: str) -> None:
 
 
 def _sendable(reply: Reply) -> Reply:
-    """What no header can hold would break the connection after its status was told."""
+    """An invalid header would break the connection after the status line was sent."""
     if _IN_HEADERS.fullmatch("".join(reply.headers.values())) is None:
-        raise ValueError(f"an answer has headers that cannot be sent: {dict(reply.headers)!r}")
+        raise ValueError(f"a response has headers that cannot be sent: {dict(reply.headers)!r}")
     return reply
 
 
@@ -282,7 +316,7 @@ async def _send(
 async def _stream(
     body: AsyncGenerator[bytes, None], exchange: Exchange, receive: Receive, send: Send
 ) -> None:
-    """Until all is sent or nobody listens any more: `send` would swallow the rest in silence."""
+    """Until all is sent or the client has disconnected: `send` would ignore the rest silently."""
     gone = asyncio.ensure_future(_disconnected(receive))
     try:
         async with aclosing(body):

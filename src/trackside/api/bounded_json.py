@@ -1,5 +1,5 @@
-"""JSON from outside, read into what the rest of the server can take: numbers of 64 bits, texts that
-have an encoding, and no more levels than anybody means. Each is somebody's failure further in."""
+"""JSON from clients, restricted to what the rest of the server can handle: 64-bit numbers, text
+that can be encoded, and a limited depth."""
 
 import json
 import math
@@ -12,7 +12,7 @@ _DIGITS_MOST = 20
 
 
 def read_json(data: bytes) -> Any:
-    """ValueError, with a clause that says why, for all else."""
+    """ValueError, with a clause that gives the reason, for everything else."""
     text = data.decode()
     try:
         found = json.loads(text, parse_int=_whole, parse_float=_real, parse_constant=_no_number)

@@ -1,7 +1,7 @@
-"""How much one call may look through before it answers with what it has, and where to go on.
+"""How much one call may scan before it returns a page and a position to continue from.
 
-Whoever looks through much computes by turns with all others: Python runs one thread at a time, and
-the event loop wants to run for each thing that happens on any connection.
+A long scan pauses regularly: Python runs one thread at a time, and the event loop needs to run for
+every event on any connection.
 """
 
 import time
@@ -23,7 +23,7 @@ class Budget:
         *,
         least: int = 1,
     ) -> None:
-        """`least` times something can be spent, however little is left."""
+        """At least `least` items can be spent, however little is left."""
         self._left = items
         self._least = least
         self._clock = clock

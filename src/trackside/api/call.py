@@ -1,4 +1,4 @@
-"""One request as a service sees it, and what it answers. The bytes are `app.py`'s business."""
+"""One request as a service sees it, and its reply. `app.py` handles the bytes."""
 
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
@@ -15,7 +15,7 @@ _RETRY_SECONDS = 2
 
 
 class ServiceError(Exception):
-    """An answer that clients raise: a stable code of the service, and a text for people."""
+    """An error that clients raise: a stable code of the service, and a text for people."""
 
     def __init__(
         self,
@@ -42,29 +42,29 @@ class Reply:
     status: int = 200
     body: bytes | AsyncGenerator[bytes, None] = b""
     headers: Mapping[str, str] = field(default_factory=dict)
-    """The length of what is generated must be among them."""
+    """For a generated body they must include its length."""
 
 
 @dataclass(slots=True)
 class Exchange:
-    """What is told about a request afterwards, in the log and at /metrics."""
+    """What is recorded about a request, for the access log and /metrics."""
 
     service: str = ""
-    """Of those that are offered; empty for a page, and for what is not known here."""
+    """One that is offered; empty for a page, and for an unknown service."""
     operation: str = ""
     """Of those that the service has; set by it."""
     key_id: str = ""
-    """Of the key whose signature was right. Nothing else a client sends for one is kept: it may be
-    a secret in the wrong place."""
+    """Of the key whose signature was verified. No other value that a client sends as a key is
+    stored: it may be a secret in the wrong field."""
     status: int = 0
     bytes_in: int = 0
     bytes_out: int = 0
     """Bodies, as far as they were sent."""
-    began: float = field(default_factory=time.monotonic)
+    started: float = field(default_factory=time.monotonic)
 
     @property
     def seconds(self) -> float:
-        return time.monotonic() - self.began
+        return time.monotonic() - self.started
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class Call:
     caller: AccessKey
     signature: Signature
     body: bytes
-    """Whole, for services that are asked in JSON or forms; empty where there are `chunks`."""
+    """The whole body, for services that use JSON or forms; empty where there are `chunks`."""
     chunks: AsyncIterator[bytes] | None
     id: str
     exchange: Exchange = field(default_factory=Exchange)
@@ -86,12 +86,12 @@ class Call:
 
 
 class Service(Protocol):
-    """What answers for one AWS service."""
+    """Handles the requests of one AWS service."""
 
     streams: bool
     """Whether it takes bodies chunk by chunk, verified by the hash that the client announces."""
 
-    async def answer(self, call: Call) -> Reply:
+    async def handle(self, call: Call) -> Reply:
         """Raises `ServiceError` for what the client did wrong."""
 
     def refused(self, error: ServiceError, request_id: str) -> Reply:
@@ -106,4 +106,4 @@ class Closing(Protocol):
     """A service that holds something open."""
 
     def close(self) -> None:
-        """Called in the event loop, after the last answer."""
+        """Called in the event loop, after the last response."""

@@ -1,6 +1,5 @@
-"""Log groups and streams that programs make for themselves: a folder and a file each, below the
-server's. Written line by line, read as the logs of jobs are.
-"""
+"""Log groups and streams that programs create themselves: a folder and a file each, in the server's
+folder. Written line by line, read as the logs of jobs are."""
 
 import fcntl
 import hashlib
@@ -16,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trackside.api.log_streams import Event, Place
+from trackside.api.log_streams import Event, Position
 from trackside.files import damaged_files, durable
 from trackside.files.json_record import MOMENT_END, DamagedRecord, parsed
 from trackside.jobs.log_prefilter import MayHold
@@ -35,10 +34,10 @@ class ClientStream:
     """Whose it is; None for those from before owners were recorded."""
 
     def events(
-        self, start: Place | None = None, may_hold: MayHold | None = None
+        self, start: Position | None = None, may_hold: MayHold | None = None
     ) -> Iterator[Event]:
-        """In the order they came; none is told as earlier than the one before it."""
-        start = start or Place(floor_ms=self.created_ms)
+        """In the order of arrival; no event has an earlier time than the one before it."""
+        start = start or Position(floor_ms=self.created_ms)
         floor = start.floor_ms
         with self.path.open("rb") as file:
             offset = start.offset or len(file.readline())  # past who it is
@@ -46,17 +45,17 @@ class ClientStream:
             for line in file:
                 if not line.endswith(b"\n"):
                     return  # on its way
-                place = Place(start.attempt, offset, floor)
+                position = Position(start.attempt, offset, floor)
                 offset += len(line)
                 try:
                     time_ms, message = _event(line)
                 except DamagedRecord as error:
                     damaged_files.say_once(
-                        self.path, f"an event of {self.name!r} is left out: {error}"
+                        self.path, f"an event of {self.name!r} is skipped: {error}"
                     )
                     continue
                 floor = max(floor, time_ms)
-                yield Event(floor, message, place, Place(start.attempt, offset, floor))
+                yield Event(floor, message, position, Position(start.attempt, offset, floor))
 
     @property
     def span_ms(self) -> tuple[int, int] | None:
@@ -66,28 +65,28 @@ class ClientStream:
 
     @property
     def last_ms(self) -> None:
-        """Anybody may write to it at any time."""
+        """Any client may write to it at any time."""
         return None
 
-    def before(self, end: Place | None, size_bytes: int) -> Place | None:
+    def before(self, end: Position | None, size_bytes: int) -> Position | None:
         with self.path.open("rb") as file:
             first, size = len(file.readline()), file.seek(0, os.SEEK_END)
             offset = size if end is None else min(end.offset, size)
             if offset <= first:
                 return None
             offset = line_start(file, max(first, offset - size_bytes))
-        return Place(offset=offset, floor_ms=self.created_ms)
+        return Position(offset=offset, floor_ms=self.created_ms)
 
-    def since(self, time_ms: int) -> Place:
+    def since(self, time_ms: int) -> Position:
         with self.path.open("rb") as file:
             first = len(file.readline())
             offset = near_line(file, lambda line: _time_ms(line) < time_ms, first)
-        return Place(offset=offset, floor_ms=self.created_ms)
+        return Position(offset=offset, floor_ms=self.created_ms)
 
     def append(self, events: Sequence[tuple[int, str]]) -> None:
-        """Milliseconds and message of each. Durable; those of one call stay together.
+        """Milliseconds and message of each. Durable; the events of one call stay together.
 
-        None is kept as earlier than the one before it: a time is looked for by halves.
+        No event is stored with an earlier time than the one before: times are found by bisection.
         """
         descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND)
         try:
@@ -109,7 +108,7 @@ class ClientStream:
 
 
 class ClientLogs:
-    """Names are kept inside of the files: they are too long, and too free, for file names."""
+    """Names are stored inside the files: they are too long, and allow too much, for file names."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -126,7 +125,7 @@ class ClientLogs:
         _make(folder / _GROUP, {"name": name, "created_ms": _now_ms(), "owner": owner})
 
     def owners(self, group: str) -> set[str | None]:
-        """Of the group and of all its streams; None stands for those from before."""
+        """Of the group and of all its streams; None for those from before there were owners."""
         record = durable.read_json(self._folder(group) / _GROUP) or {}
         return {record.get("owner"), *(stream.owner for stream in self.streams(group))}
 
@@ -171,7 +170,7 @@ def _make(path: Path, record: Any) -> None:
 
 
 def _time_ms(line: bytes) -> int:
-    """Of a line that is on its way, or damaged: later than all."""
+    """The time of an unfinished or damaged line: later than all others."""
     try:
         return _event(line)[0] if line.endswith(b"\n") else sys.maxsize
     except DamagedRecord:
@@ -179,12 +178,12 @@ def _time_ms(line: bytes) -> int:
 
 
 def _opened(path: Path) -> ClientStream | None:
-    """None when its first line, which says who it is, is damaged."""
+    """None when its first line, which names it, is damaged."""
     with path.open("rb") as file:
         try:
             created_ms, name, owner = _made(file.readline())
         except DamagedRecord as error:
-            damaged_files.say_once(path, f"{error}; it is left out")
+            damaged_files.say_once(path, f"{error}; it is skipped")
             return None
         first = file.readline()
     if first.endswith(b"\n"):  # it may be of before
@@ -206,7 +205,7 @@ def _made(line: bytes) -> tuple[int, str, str | None]:
             return time_ms, name, None
         case [int(time_ms), str(name), str(owner)] if 0 <= time_ms < MOMENT_END * 1000:
             return time_ms, name, owner
-    raise DamagedRecord("a first line that does not say when it was made")
+    raise DamagedRecord("a first line without its time of creation")
 
 
 def _event(line: bytes) -> tuple[int, str]:

@@ -1,6 +1,6 @@
 """CloudWatch over the metrics of jobs: what SageMaker publishes there while it trains.
 
-`metric_values` finds the values, `metric_statistics` reckons, `put_metrics` takes those of scripts.
+`metric_values` finds the values and computes statistics, `put_metrics` takes those of scripts.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,18 +11,21 @@ from typing import Any, TypeVar
 
 from trackside.api import tokens
 from trackside.api.call import ServiceError
-from trackside.api.json_service import Answer, Ask, Operation
+from trackside.api.json_service import Operation, OperationCall, Response
 from trackside.api.keys import Rights
-from trackside.api.metric_statistics import (
+from trackside.api.metric_values import (
+    JOB,
     MOST_DATAPOINTS,
+    NAMESPACE,
     STATISTICS,
     Datapoint,
+    Metric,
+    MetricValues,
     Periods,
     datapoints,
     is_period,
     is_statistic,
 )
-from trackside.api.metric_values import JOB, NAMESPACE, Metric, MetricValues
 from trackside.api.put_metrics import Dimension, PutMetrics
 from trackside.api.validation import parsed
 from trackside.errors import TracksideError
@@ -45,12 +48,12 @@ class DimensionFilter:
     name: str = member("Name", least=1, most=255)
     value: str | None = member("Value", default=None, least=1, most=1024)
 
-    def fits(self, metric: Metric) -> bool:
+    def matches(self, metric: Metric) -> bool:
         return metric.dimension == self.name and self.value in (None, metric.value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StatisticsAsked:
+class StatisticsRequest:
     namespace: str = member("Namespace", least=1, most=255)
     metric: str = member("MetricName", least=1, most=255)
     dimensions: tuple[Dimension, ...] = member(
@@ -65,7 +68,7 @@ class StatisticsAsked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MetricAsked:
+class MetricRequest:
     namespace: str = member("Namespace", least=1, most=255)
     name: str = member("MetricName", least=1, most=255)
     dimensions: tuple[Dimension, ...] = member(
@@ -74,8 +77,8 @@ class MetricAsked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StatAsked:
-    metric: MetricAsked = member("Metric", MetricAsked)
+class StatRequest:
+    metric: MetricRequest = member("Metric", MetricRequest)
     period: int = member("Period", int, least=1)
     statistic: str = member("Stat")
     unit: str | None = member("Unit", default=None)
@@ -84,7 +87,7 @@ class StatAsked:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
     id: str = member("Id", pattern="[a-z][a-zA-Z0-9_]*", least=1, most=255)
-    stat: StatAsked | None = member("MetricStat", StatAsked, default=None)
+    stat: StatRequest | None = member("MetricStat", StatRequest, default=None)
     expression: str | None = member("Expression", default=None)
     label: str | None = member("Label", default=None)
     is_returned: bool = member("ReturnData", bool, default=True)
@@ -93,7 +96,7 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DataAsked:
+class MetricDataRequest:
     queries: tuple[Query, ...] = member("MetricDataQueries", tuple, of=Query, most=MOST_QUERIES)
     start: float = member("StartTime", float)
     end: float = member("EndTime", float)
@@ -108,7 +111,7 @@ class DataAsked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ListAsked:
+class ListMetricsRequest:
     namespace: str | None = member("Namespace", default=None, least=1, most=255)
     metric: str | None = member("MetricName", default=None, least=1, most=255)
     dimensions: tuple[DimensionFilter, ...] = member(
@@ -119,9 +122,9 @@ class ListAsked:
     linked: bool = member("IncludeLinkedAccounts", bool, default=False)
     account: str | None = member("OwningAccount", default=None)
 
-    def fits(self, metric: Metric) -> bool:
+    def matches(self, metric: Metric) -> bool:
         return self.metric in (None, metric.name) and all(
-            each.fits(metric) for each in self.dimensions
+            each.matches(metric) for each in self.dimensions
         )
 
     @property
@@ -131,16 +134,16 @@ class ListAsked:
 
 
 def operations(jobs: Jobs) -> dict[str, Operation]:
-    asked = TrainingMetrics(jobs)
+    metrics = TrainingMetrics(jobs)
     return {
-        "GetMetricStatistics": Operation(Rights.READ, asked.statistics, is_heavy=True),
-        "GetMetricData": Operation(Rights.READ, asked.data, is_heavy=True),
-        "ListMetrics": Operation(Rights.READ, asked.list, is_heavy=True),
+        "GetMetricStatistics": Operation(Rights.READ, metrics.statistics, is_heavy=True),
+        "GetMetricData": Operation(Rights.READ, metrics.data, is_heavy=True),
+        "ListMetrics": Operation(Rights.READ, metrics.list, is_heavy=True),
         "PutMetricData": Operation(Rights.SUBMIT, PutMetrics(jobs).put),
     }
 
 
-def told(error: TracksideError) -> ServiceError:
+def service_error(error: TracksideError) -> ServiceError:
     return ServiceError("InternalServiceError", str(error), 500)
 
 
@@ -149,16 +152,16 @@ class TrainingMetrics:
         self._jobs = jobs
         self._values = MetricValues(jobs)
 
-    def statistics(self, ask: Ask) -> Answer:
-        asked = _parsed(StatisticsAsked, ask)
-        names = (*asked.statistics, *asked.percentiles)
+    def statistics(self, call: OperationCall) -> Response:
+        request = _parsed(StatisticsRequest, call)
+        names = (*request.statistics, *request.percentiles)
         if not names:
             text = "At least one of the parameters Statistics and ExtendedStatistics is required."
             raise ServiceError("InvalidParameterCombination", text)
-        for name in asked.statistics:
+        for name in request.statistics:
             if name not in STATISTICS:
                 raise _wrong(f"Statistics has {name!r}; it may have {', '.join(STATISTICS)}.")
-        periods = _periods(asked.start, asked.end, asked.period, names)
+        periods = _periods(request.start, request.end, request.period, names)
         if periods.count > MOST_DATAPOINTS:
             raise ServiceError(
                 "InvalidParameterCombination",
@@ -166,9 +169,9 @@ class TrainingMetrics:
                 f"of {MOST_DATAPOINTS:,}. You may reduce the datapoints requested by increasing "
                 "Period, or decreasing the time range.",
             )
-        found = self._found(asked.namespace, asked.metric, asked.dimensions, periods, names)
-        plain = len(asked.statistics)
-        told = [
+        found = self._found(request.namespace, request.metric, request.dimensions, periods, names)
+        plain = len(request.statistics)
+        listed = [
             {
                 "Timestamp": moment,
                 **dict(zip(names[:plain], values[:plain], strict=True)),
@@ -177,58 +180,58 @@ class TrainingMetrics:
             }
             for moment, values in found
         ]
-        return {"Label": asked.metric, "Datapoints": told}
+        return {"Label": request.metric, "Datapoints": listed}
 
-    def data(self, ask: Ask) -> Answer:
+    def data(self, call: OperationCall) -> Response:
         """Page by page through the values of all queries, as if they were one list."""
-        asked = _parsed(DataAsked, ask)
-        skip = before = _skipped(asked.token, ask)
-        results, left = [], asked.most
-        for query in asked.queries:
-            found = list(self._answer(query, asked))
-            if asked.scan_by == "TimestampDescending":
+        request = _parsed(MetricDataRequest, call)
+        skip = before = _skipped(request.token, call)
+        results, left = [], request.most
+        for query in request.queries:
+            found = list(self._query(query, request))
+            if request.scan_by == "TimestampDescending":
                 found.reverse()
             shown = found[skip : skip + left]
             is_cut = skip + len(shown) < len(found)
             skip, left = max(0, skip - len(found)), left - len(shown)
             if query.is_returned:
                 results.append(_result(query, shown, is_cut=is_cut))
-        answer: dict[str, Any] = {"MetricDataResults": results, "Messages": []}
+        response: dict[str, Any] = {"MetricDataResults": results, "Messages": []}
         if any(each["StatusCode"] == "PartialData" for each in results):
-            answer["NextToken"] = tokens.token(ask.given, before + asked.most)
-        return answer
+            response["NextToken"] = tokens.token(call.params, before + request.most)
+        return response
 
-    def list(self, ask: Ask) -> Answer:
-        asked = _parsed(ListAsked, ask)
-        namespace = asked.namespace or NAMESPACE
-        if asked.job is not None:
-            found = self._values.metrics(asked.job, namespace)
-            return {"Metrics": [_metric(each) for each in found if asked.fits(each)]}
+    def list(self, call: OperationCall) -> Response:
+        request = _parsed(ListMetricsRequest, call)
+        namespace = request.namespace or NAMESPACE
+        if request.job is not None:
+            found = self._values.metrics(request.job, namespace)
+            return {"Metrics": [_metric(each) for each in found if request.matches(each)]}
         page, skip = Page(limit=_JOBS_AT_ONCE), 0
-        if asked.token:
-            with _tokens_told():
-                after, skip = tokens.place_after(asked.token, ask.given, page.order)
+        if request.token:
+            with _token_errors():
+                after, skip = tokens.position_after(request.token, call.params, page.order)
             page = replace(page, after=after)
         after = page.after
-        told: list[dict[str, Any]] = []
+        listed: list[dict[str, Any]] = []
         rows = self._jobs.page(page)
         for row in rows:
             found = self._values.metrics(row.name, namespace)
-            fitting = [each for each in found if asked.fits(each)]
+            fitting = [each for each in found if request.matches(each)]
             for number, metric in islice(enumerate(fitting), skip, None):
-                if len(told) == MOST_LISTED:
-                    return _page(ask, told, [after, number])
-                told.append(_metric(metric))
+                if len(listed) == MOST_LISTED:
+                    return _page(call, listed, [after, number])
+                listed.append(_metric(metric))
             after, skip = page.order.key(row), 0
-        return _page(ask, told, [after, 0]) if len(rows) == page.limit else {"Metrics": told}
+        return _page(call, listed, [after, 0]) if len(rows) == page.limit else {"Metrics": listed}
 
-    def _answer(self, query: Query, asked: DataAsked) -> Iterator[Datapoint]:
+    def _query(self, query: Query, request: MetricDataRequest) -> Iterator[Datapoint]:
         stat = query.stat
         if stat is None or query.expression is not None:
             text = f"The query {query.id!r} is no MetricStat. Expressions are not offered here."
             raise ServiceError("ValidationError", text)
         names = (stat.statistic,)
-        periods = _periods(asked.start, asked.end, stat.period, names)
+        periods = _periods(request.start, request.end, stat.period, names)
         metric = stat.metric
         return self._found(metric.namespace, metric.name, metric.dimensions, periods, names)
 
@@ -240,7 +243,7 @@ class TrainingMetrics:
         periods: Periods,
         statistics: tuple[str, ...],
     ) -> Iterator[Datapoint]:
-        """What is not there has no datapoints; that is no error."""
+        """An unknown metric has no datapoints; that is no error."""
         named = {each.name: each.value for each in dimensions}
         points = self._values.points(namespace, metric, named)
         return datapoints(points, periods, statistics)
@@ -278,28 +281,30 @@ def _metric(metric: Metric) -> dict[str, Any]:
     return {"Namespace": metric.namespace, "MetricName": metric.name, "Dimensions": [dimension]}
 
 
-def _page(ask: Ask, told: list[dict[str, Any]], place: list[Any]) -> Mapping[str, Any]:
-    return {"Metrics": told, "NextToken": tokens.token(ask.given, place)}
+def _page(
+    call: OperationCall, listed: list[dict[str, Any]], position: list[Any]
+) -> Mapping[str, Any]:
+    return {"Metrics": listed, "NextToken": tokens.token(call.params, position)}
 
 
-def _parsed(cls: type[T], ask: Ask) -> T:
+def _parsed(cls: type[T], call: OperationCall) -> T:
     try:
-        return parsed(cls, ask.given)
+        return parsed(cls, call.params)
     except ServiceError as error:
         raise _wrong(error.message) from None
 
 
 @contextmanager
-def _tokens_told() -> Iterator[None]:
+def _token_errors() -> Iterator[None]:
     try:
         yield
     except ServiceError as error:
         raise ServiceError("InvalidNextToken", error.message) from None
 
 
-def _skipped(token: str | None, ask: Ask) -> int:
-    with _tokens_told():
-        return int(tokens.place_of(token, ask.given, int)) if token else 0
+def _skipped(token: str | None, call: OperationCall) -> int:
+    with _token_errors():
+        return int(tokens.position_in(token, call.params, int)) if token else 0
 
 
 def _wrong(text: str) -> ServiceError:

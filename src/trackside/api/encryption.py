@@ -26,7 +26,7 @@ _WAY_OUT = "`trackside keys team-key FILE` makes one; every server of the team i
 
 
 class Seal:
-    """`key` is asked for at each use: a machine's own is made when it is first needed."""
+    """`key` is called at each use: a machine's own is created when it is first needed."""
 
     def __init__(self, key: Callable[[], bytes]) -> None:
         self._key = key
@@ -38,19 +38,20 @@ class Seal:
         return base64.b64encode(nonce + sealed).decode()
 
     def unseal(self, text: str, bound_to: str) -> str:
-        """`InvalidTag` or a `ValueError` for what was not sealed so."""
+        """`InvalidTag` or a `ValueError` for text that was not sealed with this key and
+        `bound_to`."""
         data = base64.b64decode(text, validate=True)
         nonce, sealed = data[:_NONCE_BYTES], data[_NONCE_BYTES:]
         return AESGCM(self._key()).decrypt(nonce, sealed, bound_to.encode()).decode()
 
     def derived(self, purpose: str) -> str:
-        """A secret that nobody can tell without the key, always the same."""
+        """A secret that cannot be guessed without the key, always the same."""
         made = hmac.digest(self._key(), purpose.encode(), "sha256")
         return base64.b64encode(made).decode()
 
 
 def machine_key(path: Path) -> bytes:
-    """Made when it is asked for the first time."""
+    """Created on first use."""
     try:
         return path.read_bytes()
     except FileNotFoundError:

@@ -1,6 +1,7 @@
-"""Threads that no caller can have all of: the turns of callers go round, however much each asks.
+"""Thread pools that one caller cannot occupy: waiting callers are served in turn, however many
+calls each makes.
 
-What runs in them is the services' business, and so is which of the two `Lanes` it takes.
+Services decide what runs in them, and in which of the two `ThreadPools`.
 """
 
 import asyncio
@@ -13,8 +14,7 @@ from typing import TypeVar
 from trackside.api.call import too_busy
 
 CALLER: ContextVar[str] = ContextVar("caller", default="")
-"""Whose request is being answered, by the label of the key: set once the signature is known to be
-right."""
+"""The label of the key whose request is being handled; set once the signature is verified."""
 
 T = TypeVar("T")
 
@@ -25,22 +25,22 @@ class FairPool:
     def __init__(
         self, name: str, *, threads: int, per_caller: int, waiting_per_caller: int | None = None
     ) -> None:
-        """`waiting_per_caller` calls may stand in line; None is any number of them."""
+        """At most `waiting_per_caller` calls are queued; None is any number."""
         self._executor = ThreadPoolExecutor(threads, thread_name_prefix=f"trackside-{name}")
         self._num_free = threads
         self._per_caller = per_caller
         self._most_waiting = waiting_per_caller
         self._num_running: Counter[str] = Counter()
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
-        """By caller, in the order of whose turn comes first."""
+        """By caller, in the order of their turns."""
 
     @property
     def num_waiting(self) -> int:
-        """Calls that stand in line."""
+        """Queued calls."""
         return sum(len(line) for line in list(self._waiting.values()))
 
     async def run(self, function: Callable[[], T]) -> T:
-        """ThrottlingException when too many calls of the same caller stand in line."""
+        """ThrottlingException when too many calls of the same caller are queued."""
         caller = CALLER.get()
         await self._turn(caller)
         try:
@@ -55,7 +55,7 @@ class FairPool:
             return
         line = self._waiting.setdefault(caller, deque())
         if self._most_waiting is not None and len(line) >= self._most_waiting:
-            raise too_busy(f"{len(line)} calls like this one of yours stand in line already.")
+            raise too_busy(f"{len(line)} of your calls of this kind are queued already.")
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         line.append(turn)
         try:
@@ -70,7 +70,7 @@ class FairPool:
             line.remove(turn)
             if not line:
                 del self._waiting[caller]
-        else:  # it had just come
+        else:  # its turn had just come
             self._end(caller)
 
     def _end(self, caller: str) -> None:
@@ -99,9 +99,9 @@ class FairPool:
         self._num_running[caller] += 1
 
 
-class Lanes:
-    """Where the calls of all services run that are asked in JSON: what takes long stands in
-    nobody's way. Python runs one thread at a time, so more of them would be quicker for nobody."""
+class ThreadPools:
+    """Where the calls of all JSON services run: slow calls do not delay quick ones. Python runs one
+    thread at a time, so more threads would not be faster."""
 
     def __init__(self) -> None:
         self.quick = FairPool("quick", threads=16, per_caller=12)

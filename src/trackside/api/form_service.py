@@ -1,4 +1,4 @@
-"""A service asked by forms, or in JSON that stands for them: CloudWatch, whose clients do either.
+"""A service that takes forms, or JSON that stands for them: CloudWatch, whose clients use either.
 
 The operations are the same plain functions that a `JsonService` has.
 """
@@ -31,7 +31,7 @@ _LEVELS_MOST = 16
 
 
 class FormLikeJsonService(JsonService):
-    """JSON 1.0, with error codes told as the form's clients know them."""
+    """JSON 1.0, with the error codes that clients of the form protocol know."""
 
     content_type = "application/x-amz-json-1.0"
 
@@ -39,8 +39,8 @@ class FormLikeJsonService(JsonService):
         kind = "Sender" if error.status < 500 else "Receiver"
         headers = {**error.headers, "x-amzn-query-error": f"{error.code};{kind}"}
         named = _EXCEPTIONS.get(error.code, error.code)
-        told = ServiceError(named, error.message, error.status, headers)
-        return super().refused(told, request_id)
+        translated = ServiceError(named, error.message, error.status, headers)
+        return super().refused(translated, request_id)
 
 
 _EXCEPTIONS = {
@@ -48,29 +48,29 @@ _EXCEPTIONS = {
     "InvalidParameterCombination": "InvalidParameterCombinationException",
     "InternalServiceError": "InternalServiceFault",
 }
-"""What the JSON form calls them; the codes are those that programs look for."""
+"""Names in the JSON protocol; programs check for the codes on the left."""
 
 
 class FormService(QueryProtocol):
-    """The same operations, asked by forms and answered in XML."""
+    """The same operations, with forms as requests and XML as responses."""
 
     def __init__(self, namespace: str, service: JsonService) -> None:
         super().__init__(namespace)
         self._service = service
 
-    async def answer(self, call: Call) -> Reply:
+    async def handle(self, call: Call) -> Reply:
         kind = call.request.headers.get("content-type", "")
         if not kind.startswith(FORM_TYPE):
-            text = f"{kind!r} is not understood here. Ask in JSON with X-Amz-Target, or by a form."
+            text = f"{kind!r} is not supported here. Use JSON with X-Amz-Target, or a form."
             raise ServiceError("UnsupportedProtocol", text, 415)
         name, form = self.read(call)
         form.pop("Version", None)
         given = nested(form)
         if "ExtendedStatistics" in given:
-            text = "ExtendedStatistics are answered only to who asks in JSON, as boto3 now does."
+            text = "ExtendedStatistics are only offered in JSON, which boto3 now uses."
             raise ServiceError("InvalidParameterValue", text)
-        answer = await self._service.outcome(call, name, given)
-        return self.reply(name, _with_dates(answer or {}), call.id)
+        response = await self._service.outcome(call, name, given)
+        return self.reply(name, _with_dates(response or {}), call.id)
 
 
 def nested(form: Mapping[str, str]) -> dict[str, Any]:

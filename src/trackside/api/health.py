@@ -1,72 +1,103 @@
-"""Whether the server can do its work now, in words: /health. What is looked at, `services` says.
+"""Whether the server can do its work now: the checks behind /health, and their last results.
 
-A look that hangs is said to hang; it holds up nobody, and no second one is begun beside it.
+A check that hangs is reported as such. It delays no response, and is not started a second time.
 """
 
 import asyncio
-import json
+import shutil
 import time
 from collections.abc import Callable, Mapping
 
-from trackside.api.call import Reply
+from trackside.api.upkeep import Upkeep
+from trackside.errors import ObjectNotFound
+from trackside.files import disk_space
+from trackside.jobs.index import Page
+from trackside.jobs.jobs import Jobs
+from trackside.storage.locate import locate_object
 
-Look = Callable[[], str]
-"""What is wrong, or nothing. It may block and raise."""
+Check = Callable[[], str]
+"""Returns what is wrong, or nothing. It may block and raise."""
 
-LOOK_SECONDS = 3.0
-"""After which a look is said to hang."""
+CHECK_SECONDS = 3.0
+"""After which a check is reported as hanging."""
 FRESH_SECONDS = 2.0
-"""How long an answer holds: probes may come often, and from many."""
+"""How long a result is reused: probes may come often, and from many clients."""
+UPKEEP_LATE_SECONDS = 60.0
+_LEAST_FREE_BYTES = 64 << 20
+_PROBE = "trackside-health"
+"""An object that need not exist: a store that reports it missing is healthy."""
 
 
 class Health:
     """Not thread-safe: its methods belong to the event loop."""
 
-    def __init__(self, looks: Mapping[str, Look], is_draining: Callable[[], bool]) -> None:
-        self._looks = looks
+    def __init__(self, checks: Mapping[str, Check], is_draining: Callable[[], bool]) -> None:
+        self._checks = checks
         self._is_draining = is_draining
         self._running: dict[str, tuple[float, asyncio.Future[str]]] = {}
-        self._told: dict[str, str] = {}
-        self._told_at = -FRESH_SECONDS
+        self._problems: dict[str, str] = {}
+        self._checked_at = -FRESH_SECONDS
 
-    async def ready(self) -> Reply:
-        """503 when requests should go elsewhere, with the reasons."""
+    async def report(self) -> Mapping[str, object]:
+        """Its `status` is `ok`, or requests should go elsewhere."""
         if self._is_draining():
-            return _reply(503, {"status": "draining"})
-        if time.monotonic() - self._told_at >= FRESH_SECONDS:
-            found = await asyncio.gather(*map(self._looked, self._looks))
-            self._told = {name: words for name, words in found if words}
-            self._told_at = time.monotonic()
-        if self._told:
-            return _reply(503, {"status": "degraded", "problems": self._told})
-        return _reply(200, {"status": "ok"})
+            return {"status": "draining"}
+        if time.monotonic() - self._checked_at >= FRESH_SECONDS:
+            results = await asyncio.gather(*map(self._result, self._checks))
+            self._problems = {name: problem for name, problem in results if problem}
+            self._checked_at = time.monotonic()
+        if self._problems:
+            return {"status": "degraded", "problems": self._problems}
+        return {"status": "ok"}
 
-    async def alive(self) -> Reply:
-        """Whoever hears this need not be started anew, whatever else is wrong."""
-        return _reply(200, {"status": "ok"})
-
-    async def _looked(self, name: str) -> tuple[str, str]:
-        began, look = self._running.get(name) or self._begin(name)
-        done, _ = await asyncio.wait([look], timeout=LOOK_SECONDS)
+    async def _result(self, name: str) -> tuple[str, str]:
+        started, check = self._running.get(name) or self._start(name)
+        done, _ = await asyncio.wait([check], timeout=CHECK_SECONDS)
         if not done:
-            seconds = time.monotonic() - began
+            seconds = time.monotonic() - started
             return name, f"has not answered for {seconds:.0f} s"
         self._running.pop(name, None)
-        return name, look.result()
+        return name, check.result()
 
-    def _begin(self, name: str) -> tuple[float, "asyncio.Future[str]"]:
-        look = asyncio.ensure_future(asyncio.to_thread(_words, self._looks[name]))
-        self._running[name] = (time.monotonic(), look)
+    def _start(self, name: str) -> tuple[float, "asyncio.Future[str]"]:
+        check = asyncio.ensure_future(asyncio.to_thread(_problem, self._checks[name]))
+        self._running[name] = (time.monotonic(), check)
         return self._running[name]
 
 
-def _words(look: Look) -> str:
+def _problem(check: Check) -> str:
     try:
-        return look()
-    except Exception as error:  # noqa: BLE001 whatever it is, it is the answer
+        return check()
+    except Exception as error:  # noqa: BLE001 any error is the result
         return str(error) or repr(error)
 
 
-def _reply(status: int, told: Mapping[str, object]) -> Reply:
-    headers = {"content-type": "application/json", "cache-control": "no-store"}
-    return Reply(status, json.dumps(told).encode(), headers)
+def checks(jobs: Jobs, upkeep: Upkeep) -> Mapping[str, Check]:
+    """What a server needs: its index, its store, its disk, its upkeep."""
+    settings = jobs.settings
+
+    def database() -> str:
+        jobs.page(Page(limit=1))
+        return ""
+
+    def store() -> str:
+        probe = locate_object(
+            f"{settings.output.rstrip('/')}/{_PROBE}", home=settings.home, hurried=True
+        )
+        try:
+            probe.store.stat(probe.key)
+        except ObjectNotFound:
+            return ""
+        return ""
+
+    def disk() -> str:
+        if problem := disk_space.trouble(settings.home):
+            return problem
+        free = shutil.disk_usage(settings.home).free
+        return "" if free >= _LEAST_FREE_BYTES else f"only {free >> 20} MiB are free"
+
+    def upkeep_age() -> str:
+        age = upkeep.age_seconds
+        return "" if age < UPKEEP_LATE_SECONDS else f"the last round finished {age:.0f} s ago"
+
+    return {"database": database, "store": store, "disk": disk, "upkeep": upkeep_age}

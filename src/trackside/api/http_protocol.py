@@ -1,7 +1,8 @@
-"""Connections that nobody can hold for nothing: uvicorn's protocol, with limits of bytes and time.
+"""uvicorn's HTTP protocol with limits in bytes and time, so that idle or slow clients cannot hold
+connections.
 
-What is limited here is what comes before a request is whole enough for `app` to look at it, and
-what comes after its answer was given. Bodies are `request_body`'s business.
+Limited here: everything before `app` gets a request, and after its response. `request_body` limits
+bodies.
 """
 
 import asyncio
@@ -14,34 +15,35 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 from trackside.api.admission import CONNECTION, Admission, Cut
 
 _MOST_AHEAD = 16
-"""Requests that are sent before the one before them was answered. Each is held."""
+"""Pipelined requests: sent before the previous one was answered. Each is held in memory."""
 _CLOSE_SECONDS = 5.0
-"""For a client to take in the last of its answer."""
+"""For a client to receive the rest of its last response."""
 
 
 def guarded(
-    gate: Admission, base: type[asyncio.Protocol] = AutoHTTPProtocol
+    admission: Admission, base: type[asyncio.Protocol] = AutoHTTPProtocol
 ) -> type[asyncio.Protocol]:
-    """A class of uvicorn's, by httptools or by h11, whose connections go through the gate."""
-    return type("GuardedProtocol", (_Guard, base), {"gate": gate})
+    """A protocol class of uvicorn, by httptools or by h11, whose connections are admitted and
+    limited."""
+    return type("GuardedProtocol", (_Guard, base), {"admission": admission})
 
 
 class TooManyAhead(Exception):
-    """More requests than are held were sent before the first was answered."""
+    """More pipelined requests than are held in memory."""
 
 
 class _Guard(asyncio.Protocol):
-    """Goes before a protocol class of uvicorn, whose attributes come first here."""
+    """A mixin that comes before uvicorn's protocol class."""
 
     loop: asyncio.AbstractEventLoop
     transport: asyncio.Transport
     client: tuple[str, int] | None
     app_state: dict[str, Any]
     cycle: Any
-    """The request that was begun last, and its answer."""
+    """The latest request, and its response."""
     pipeline: deque[Any]
 
-    gate: Admission
+    admission: Admission
     is_signed = False
     is_extra = False
 
@@ -52,14 +54,15 @@ class _Guard(asyncio.Protocol):
         self.descriptor = transport.get_extra_info("socket").fileno()
         self._waits_since: float | None = self.loop.time()
         """For the rest of a request's headers; None before their first byte, and after them."""
-        self._num_held = 0
-        """Bytes that came since anything came of it: of headers, of trailers, between chunks."""
+        self._num_buffered = 0
+        """Bytes received since the parser last produced anything: headers, trailers, chunk
+        sizes."""
         self._num_unsent = 0
         self._unsent_since: float | None = None
-        self.gate.enter(self)
+        self.admission.admit(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.gate.forget(self)
+        self.admission.remove(self)
         self.app_state = {}  # which holds this connection, in turn
         super().connection_lost(exc)
 
@@ -72,46 +75,46 @@ class _Guard(asyncio.Protocol):
             self._waits_since = None
 
     def on_headers_complete(self) -> None:
-        """Called by httptools. h11 takes up a request only when the one before it was answered."""
+        """Called by httptools. h11 parses a request only after the previous one was answered."""
         if len(self.pipeline) >= _MOST_AHEAD:
             raise TooManyAhead
         super().on_headers_complete()  # type: ignore[misc]
 
     def on_response_complete(self) -> None:
         super().on_response_complete()  # type: ignore[misc]
-        self.gate.rest(self)
+        self.admission.mark_idle(self)
 
-    def leave(self) -> None:
+    def disconnect(self) -> None:
         if self.is_signed:
-            self.transport.close()  # after what is still to be sent
+            self.transport.close()  # after pending data is sent
         else:
             self.transport.abort()
 
     def check(self, now: float) -> None:
-        limits = self.gate.limits
+        limits = self.admission.limits
         if self._waits_since is not None and now - self._waits_since > limits.header_seconds:
-            self._refuse(Cut.HEADERS_SLOW, 408 if self._num_held else None)
+            self._refuse(Cut.HEADERS_SLOW, 408 if self._num_buffered else None)
         num_unsent = self.transport.get_write_buffer_size()
         if num_unsent != self._num_unsent or not num_unsent:
             self._num_unsent, self._unsent_since = num_unsent, now
         most = _CLOSE_SECONDS if self.transport.is_closing() else limits.answer_seconds
         if self._unsent_since is not None and now - self._unsent_since > most:
-            self.gate.cuts[Cut.ANSWER_SLOW] += 1
+            self.admission.cuts[Cut.RESPONSE_SLOW] += 1
             self.transport.abort()
 
     def _take(self, data: bytes) -> bytes:
-        """Hands on as much as may be held, unless it is a body; what is left of it."""
+        """Pass on as much as may be buffered, or all if it is a body; returns the rest."""
         cycle, size = self.cycle, self._body_bytes()
-        room = self.gate.limits.header_bytes - self._num_held
-        part = data if self._is_receiving() else data[:room]
+        capacity = self.admission.limits.header_bytes - self._num_buffered
+        part = data if self._is_receiving() else data[:capacity]
         super().data_received(part)
         if self.cycle is not cycle:
-            self.gate.begin(self)
+            self.admission.mark_busy(self)
         if self.cycle is not cycle or self._body_bytes() != size:
-            self._num_held = 0
+            self._num_buffered = 0
         else:
-            self._num_held += len(part)
-            if self._num_held >= self.gate.limits.header_bytes:
+            self._num_buffered += len(part)
+            if self._num_buffered >= self.admission.limits.header_bytes:
                 self._refuse(Cut.HEADERS_LARGE, 431)
         return data[len(part) :]
 
@@ -128,15 +131,15 @@ class _Guard(asyncio.Protocol):
         return len(self.cycle.body) if self.cycle.more_body else -1
 
     def _refuse(self, cut: Cut, status: int | None) -> None:
-        """With an answer where none is under way."""
-        self.gate.cuts[cut] += 1
+        """Sends a response unless one has been started."""
+        self.admission.cuts[cut] += 1
         self._waits_since = None
         if status is not None and self._is_idle():
-            self.transport.write(_answer(status, cut))
+            self.transport.write(_response(status, cut))
         self.transport.close()
 
 
-def _answer(status: int, cut: Cut) -> bytes:
+def _response(status: int, cut: Cut) -> bytes:
     text = f"{cut.capitalize()}: see the limits of this server.\n"
     lines = (
         f"HTTP/1.1 {status} {http.HTTPStatus(status).phrase}",

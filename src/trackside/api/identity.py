@@ -1,6 +1,6 @@
-"""STS and IAM, as far as training clients ask: who am I, and may this role do that.
+"""STS and IAM, as far as training clients use them: GetCallerIdentity, AssumeRole, and roles.
 
-There are no roles here. Every name is one, and it may do what the caller's key may.
+There are no roles here. Every name is accepted as one, with the rights of the caller's key.
 """
 
 import json
@@ -39,7 +39,7 @@ class Sts(QueryProtocol):
         super().__init__("https://sts.amazonaws.com/doc/2011-06-15/")
         self._sessions = sessions
 
-    async def answer(self, call: Call) -> Reply:
+    async def handle(self, call: Call) -> Reply:
         operation, given = self.read(call)
         if operation not in STS_OPERATIONS:
             raise unknown_operation("sts", operation, [*STS_OPERATIONS])
@@ -82,7 +82,7 @@ class Iam(QueryProtocol):
     def __init__(self) -> None:
         super().__init__("https://iam.amazonaws.com/doc/2010-05-08/")
 
-    async def answer(self, call: Call) -> Reply:
+    async def handle(self, call: Call) -> Reply:
         operation, given = self.read(call)
         if operation in IAM_OPERATIONS:
             call.exchange.operation = operation
@@ -94,8 +94,8 @@ class Iam(QueryProtocol):
                 for action in numbered(given, "ActionNames")
                 for resource in numbered(given, "ResourceArns") or ["*"]
             ]
-            answer = {"IsTruncated": False, "EvaluationResults": results}
-            return self.reply(operation, answer, call.id)
+            response = {"IsTruncated": False, "EvaluationResults": results}
+            return self.reply(operation, response, call.id)
         raise unknown_operation("iam", operation, [*IAM_OPERATIONS])
 
 

@@ -1,7 +1,7 @@
-"""Access keys of running jobs: what its role is to a job on SageMaker.
+"""Access keys of running jobs: what a role is to a job on SageMaker.
 
-Nothing of them is stored. A secret is derived from the machine's key and the job's own nonce, goes
-to the job's processes by their environment, and is good until the job has ended.
+They are not stored. A secret is derived from the machine's key and a nonce of the job, is passed to
+the job's processes in their environment, and is valid until the job has ended.
 """
 
 import re
@@ -64,5 +64,5 @@ class JobCredentials:
 
 
 def job_of(key: AccessKey) -> str | None:
-    """The job that has this key; None for a key of somebody's."""
+    """The job that has this key; None for a key of a person."""
     return key.id.removeprefix(_PREFIX) if key.id.startswith(_PREFIX) else None

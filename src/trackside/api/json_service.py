@@ -1,6 +1,6 @@
-"""A service asked in JSON: which operations there are, who may call them, and where they run.
+"""A service with a JSON protocol: its operations, who may call them, and where they run.
 
-What an operation does is a plain function; it may block, so it never runs on the event loop.
+An operation is a plain function; it may block, so it never runs on the event loop.
 """
 
 from collections.abc import Callable, Mapping
@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from trackside.api.call import Call, Reply, ServiceError
-from trackside.api.fair_pool import Lanes
+from trackside.api.fair_pool import ThreadPools
 from trackside.api.identity import ACCOUNT, ROLE, unknown_operation
 from trackside.api.keys import AccessKey, Rights
 from trackside.api.protocols import JsonProtocol
@@ -17,15 +17,15 @@ from trackside.errors import ERROR_HEADER, DatabaseError, TracksideError
 
 _RETRY_SECONDS = 2
 
-Answer = Mapping[str, Any] | None
+Response = Mapping[str, Any] | None
 """None for an operation without output."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class OperationCall:
     """What a caller wants of an operation."""
 
-    given: Mapping[str, Any]
+    params: Mapping[str, Any]
     region: str
     caller: AccessKey
     action: str
@@ -35,9 +35,9 @@ class Ask:
 @dataclass(frozen=True, slots=True)
 class Operation:
     needs: Rights
-    run: Callable[[Ask], Answer]
+    run: Callable[[OperationCall], Response]
     is_heavy: bool = False
-    """Whether it looks through so much that others must not wait for it."""
+    """Whether it scans so much that other calls must not wait for it."""
 
 
 class JsonService(JsonProtocol):
@@ -45,35 +45,35 @@ class JsonService(JsonProtocol):
         self,
         name: str,
         operations: Mapping[str, Operation],
-        told: Callable[[TracksideError], ServiceError],
-        lanes: Lanes | None = None,
+        service_error: Callable[[TracksideError], ServiceError],
+        pools: ThreadPools | None = None,
     ) -> None:
-        """`lanes` are those of a whole server; without them the service has its own."""
+        """`pools` are those of a whole server; without them the service has its own."""
         self._name = name
         self.operations = operations
-        self._told = told
-        """Our errors in the words of the service."""
-        self._lanes = lanes or Lanes()
+        self._service_error = service_error
+        """Translates our errors to codes of the service."""
+        self._pools = pools or ThreadPools()
 
-    async def answer(self, call: Call) -> Reply:
-        name, given = self.read(call)
-        return self.reply(await self.outcome(call, name, given))
+    async def handle(self, call: Call) -> Reply:
+        name, params = self.read(call)
+        return self.reply(await self.outcome(call, name, params))
 
-    async def outcome(self, call: Call, name: str, given: Mapping[str, Any]) -> Answer:
-        """What the operation answers; `ServiceError` when it is not one, or does not."""
+    async def outcome(self, call: Call, name: str, params: Mapping[str, Any]) -> Response:
+        """The operation's response; `ServiceError` when it is unknown or fails."""
         operation = self._permitted(name, call.caller)
         call.exchange.operation = name
         try:
-            ask = Ask(given, call.region, call.caller, f"{self._name}:{name}")
-            lane = self._lanes.heavy if operation.is_heavy else self._lanes.quick
-            return await lane.run(partial(operation.run, ask))
+            operation_call = OperationCall(params, call.region, call.caller, f"{self._name}:{name}")
+            pool = self._pools.heavy if operation.is_heavy else self._pools.quick
+            return await pool.run(partial(operation.run, operation_call))
         except DatabaseError as error:
             raise _unavailable() from error
         except TracksideError as error:
-            told = self._told(error)
+            found = self._service_error(error)
             # For our own client, which raises the same error again.
-            headers = {**told.headers, ERROR_HEADER: error.code}
-            raise ServiceError(told.code, told.message, told.status, headers) from error
+            headers = {**found.headers, ERROR_HEADER: error.code}
+            raise ServiceError(found.code, found.message, found.status, headers) from error
 
     def _permitted(self, name: str, caller: AccessKey) -> Operation:
         operation = self.operations.get(name)
@@ -92,10 +92,10 @@ def denied(action: str, caller: AccessKey, why: str) -> ServiceError:
 
 
 def _unavailable() -> ServiceError:
-    """Nothing was left behind, so that clients may try again by themselves, as all of them do."""
+    """Nothing was stored, so clients can retry, as all of them do."""
     return ServiceError(
         "ServiceUnavailable",
-        "The database of this server does not answer. Jobs go on; try again in a moment.",
+        "The database of this server does not answer. Jobs continue; try again in a moment.",
         503,
         {"retry-after": str(_RETRY_SECONDS)},
     )

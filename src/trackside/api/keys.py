@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 OWN_LABEL = "this machine"
-"""Of the key that a server makes by itself, for clients beside it."""
+"""Of the key that a server creates for clients on its machine."""
 _LABEL_MOST = 128
 
 
@@ -54,7 +54,7 @@ class InvalidLabel(TracksideError):
 
 
 class KeyRing(Protocol):
-    """What is asked to verify a request."""
+    """What is needed to verify a request."""
 
     def get(self, key_id: str) -> AccessKey: ...
 
@@ -70,7 +70,7 @@ class AccessKeys:
         self._store: KeyStore = self._file if team is None else team
         """Where new ones go."""
         self._secrets: dict[tuple[str, str], str] = {}
-        """Those that were opened, by the id and what is sealed."""
+        """Decrypted ones, by the id and the sealed text."""
 
     def create(
         self,
@@ -101,8 +101,7 @@ class AccessKeys:
         return key, secret
 
     def own_key(self) -> AccessKey:
-        """For whoever sits at this machine, and good at its server only; made when it is asked for
-        the first time."""
+        """For users of this machine, and valid at its server only; created on first use."""
         for key in self._file.known().values():
             if key.label == OWN_LABEL and key.rights is Rights.ADMIN and key.expires is None:
                 return key
@@ -155,17 +154,17 @@ class AccessKeys:
         return sorted(found, key=lambda key: key.created)
 
     def get(self, key_id: str) -> AccessKey:
-        """`UnknownKey` when there is none, or when its time is over; `KeysUnavailable` when nobody
-        knows."""
+        """`UnknownKey` when there is none, or when it has expired; `KeysUnavailable` when that
+        cannot be known."""
         store = self._store_of(key_id)
-        if trouble := store.trouble:
-            raise KeysUnavailable(trouble)
+        if problem := store.problem:
+            raise KeysUnavailable(problem)
         return good(store.known(), key_id)
 
     def limits(self, default: int) -> Callable[[str], Limit]:
-        """How much the jobs of a label may use at a time: their number as its newest key says, else
-        the default; cores and GPUs as the newest says that has a limit of them, so that a second
-        key without one does not lift it.
+        """How much the jobs of a label may use at a time: their number by its newest key, else the
+        default; cores and GPUs by its newest key with such a limit, so that a second key without
+        one does not lift it.
 
         By label, so that a key and its successor count as one. 0 is any number.
         """
@@ -182,12 +181,12 @@ class AccessKeys:
         return limit_of
 
     def quotas(self) -> dict[str, int]:
-        """Of each label with one: as the newest of its keys says that has one, so that a second
-        key without a quota does not lift it."""
+        """By label: the quota of its newest key that has one, so that a second key without a quota
+        does not lift it."""
         return {key.label: key.quota_bytes for key in self.all() if key.quota_bytes is not None}
 
     def secret_of(self, key_id: str) -> str | None:
-        """None for a key that is not known, is over, or whose record somebody changed."""
+        """None for a key that is unknown, has expired, or whose record was tampered with."""
         try:
             key = self.get(key_id)
         except UnknownKey:
@@ -206,15 +205,15 @@ class AccessKeys:
         return self._store.seal.seal(secret, bound_to)
 
     def unseal(self, text: str, bound_to: str) -> str:
-        """`InvalidTag` or a `ValueError` for what was not sealed so."""
+        """`InvalidTag` or a `ValueError` for text that was not sealed here."""
         return self._store.seal.unseal(text, bound_to)
 
     def derived(self, purpose: str) -> str:
-        """A secret that nobody can tell without the machine's key, always the same."""
+        """A secret that cannot be guessed without the machine's key, always the same."""
         return self._file.seal.derived(purpose)
 
     def kept_current(self) -> AbstractContextManager[None]:
-        """For a server: inside, nobody who asks waits for a database."""
+        """For a server: inside, no request waits for a database."""
         return nullcontext() if self._team is None else self._team.watched()
 
     def join_team(self) -> int:
@@ -259,7 +258,7 @@ def _check_label(label: str) -> None:
     if is_reserved(label):
         raise InvalidLabel(
             f"A key cannot be called {label!r}: jobs of others would be its own. Give a name that "
-            "is not empty and begins neither with 'local:' nor with 'job '."
+            "is not empty and starts neither with 'local:' nor with 'job '."
         )
     if label != label.strip() or not label.isprintable() or len(label) > _LABEL_MOST:
         raise InvalidLabel(

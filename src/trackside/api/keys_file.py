@@ -22,17 +22,17 @@ class DamagedKeys(TracksideError):
 
 
 class KeysFile:
-    trouble = ""
+    problem = ""
     """Never: the file is here."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "keys.json"
         self.seal = Seal(lambda: machine_key(folder / "master.key"))
-        self._name = os.fspath(self.path)  # asked for at every request
+        self._name = os.fspath(self.path)  # called for every request
         self._lock = Lock()
         self._seen: tuple[int, int] | None = None
         self._damage = ""
-        """What is wrong with the file. The keys that were read before count on."""
+        """What is wrong with the file. The keys that were read before stay valid."""
         self._keys: dict[str, AccessKey] = {}
 
     def known(self) -> Mapping[str, AccessKey]:
@@ -51,7 +51,7 @@ class KeysFile:
             if self._damage:
                 raise DamagedKeys(
                     f"The access keys in {self._name!r} are damaged: {self._damage}. Put a copy "
-                    "from a backup in its place, or move it away to begin without keys."
+                    "from a backup, or move it away to start without keys."
                 )
             keys = dict(self._keys)
             apply(keys)
@@ -71,7 +71,9 @@ class KeysFile:
                 self._keys, self._damage = _read(self.path.read_bytes()), ""
             except DamagedRecord as error:
                 self._damage = str(error)
-                damaged_files.say_once(self.path, f"{error}; keys that were read before count on")
+                damaged_files.say_once(
+                    self.path, f"{error}; the keys that were read before stay valid"
+                )
 
 
 def _read(data: bytes) -> dict[str, AccessKey]:

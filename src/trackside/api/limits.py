@@ -1,4 +1,4 @@
-"""What a server lets one connection, one address and all of them together hold. Pure numbers.
+"""How much one connection, one address and all of them together may use. Pure numbers.
 
 `admission` counts connections, `http_protocol` limits each of them, `request_body` reads bodies.
 docs/operations.md lists what clients see of each limit.
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from trackside.settings import Settings
 
 MOST_DESCRIPTORS = 65_536
-"""Where the hard limit is higher, as in many containers: what is started from here inherits it,
-and some programs still look at every descriptor that they might have."""
+"""Used where the hard limit is higher, as in many containers: child processes inherit it, and some
+programs still loop over every possible descriptor."""
 _LOOPBACK_SHARE = 0.75
 
 
@@ -23,9 +23,10 @@ class Limits:
 
     connections: float = 1024
     per_address: float = 256
-    """Of another machine. Clients on this one share an address, and have three quarters of all."""
+    """Of another machine. Clients on this one share an address, and may use three quarters of
+    all."""
     header_bytes: int = 32 << 10
-    """Of the request line and all headers together; AWS's own clients send about 1 KiB."""
+    """The request line and all headers together; AWS's own clients send about 1 KiB."""
     header_lines: int = 100
     header_seconds: float = 20.0
     body_seconds: float = 30.0

@@ -1,7 +1,7 @@
-"""Which places a job may name that comes over the wire: object stores and, of the server's machine,
-folders that the operator shares. A key that may `admin` may name any folder.
+"""Which locations a job from a client may name: object stores, and folders of the server's machine
+that the operator shares. A key that may `admin` may name any folder.
 
-What else is wrong with a request is `validation`'s; how a location is read is `storage/locate`'s.
+`validation` checks the rest of a request; `storage/locate` reads locations.
 """
 
 import os
@@ -52,7 +52,7 @@ class Locations:
         if uri.startswith(STORES):
             return ""
         if not uri.startswith(("/", "file://")):
-            return _PATTERN  # a path that begins nowhere, or a scheme that we do not have
+            return _PATTERN  # a relative path, or an unknown scheme
         try:
             path = local_path(uri)
         except StorageError:
@@ -123,6 +123,6 @@ def _shared(text: str, home: Path) -> Path:
     if own.is_relative_to(real) or real.is_relative_to(own):
         raise InvalidSetting(
             f"TRACKSIDE_SHARED_FOLDERS has {text!r}, and TRACKSIDE_HOME is {str(home)!r}: jobs "
-            "could read the server's keys. Share a folder that neither holds it nor lies in it."
+            "could read the server's keys. Share a folder that neither holds it nor is in it."
         )
     return folder

@@ -32,19 +32,19 @@ _ABSENT = object()
 
 
 class Malformed(ValueError):
-    """Says what is wrong with a pattern."""
+    """Describes what is wrong with a pattern."""
 
 
 def json_pattern(text: str) -> Callable[[str], bool]:
-    """`Malformed` for what is none."""
+    """`Malformed` for an invalid pattern."""
     if not text.endswith("}"):
         raise Malformed("the brace is open")
     parser = _Parser(_tokens(text[1:-1]))
     test = parser.either()
     if parser.left:
-        raise Malformed(f"{parser.left[0][1]!r} is not expected there")
+        raise Malformed(f"unexpected {parser.left[0][1]!r}")
 
-    def fits(message: str) -> bool:
+    def matches(message: str) -> bool:
         if not message.lstrip().startswith("{"):
             return False
         try:
@@ -53,7 +53,7 @@ def json_pattern(text: str) -> Callable[[str], bool]:
             return False
         return test(found)
 
-    return fits
+    return matches
 
 
 def _tokens(text: str) -> list[tuple[str, str]]:
@@ -163,22 +163,22 @@ def _compared(steps: Steps, sign: str, wanted: str) -> Test:
             raise Malformed(f"{wanted!r} is no number, and {sign!r} compares numbers")
         compare, number = _ORDERED[sign], float(wanted)
         return lambda found: _is_number(there := _at(found, steps)) and compare(there, number)
-    fits = _equal(wanted)
+    matches = _equal(wanted)
     if sign == "=":
-        return lambda found: fits(_at(found, steps))
-    return lambda found: (there := _at(found, steps)) is not _ABSENT and not fits(there)
+        return lambda found: matches(_at(found, steps))
+    return lambda found: (there := _at(found, steps)) is not _ABSENT and not matches(there)
 
 
 def _equal(wanted: str) -> Test:
     number = float(wanted) if _NUMBER.fullmatch(wanted) else None
     parts = wanted.split("*")
 
-    def fits(there: Any) -> bool:
+    def matches(there: Any) -> bool:
         if _is_number(there):
             return number is not None and there == number
         return isinstance(there, str) and _is_like(there, parts)
 
-    return fits
+    return matches
 
 
 def _is_number(value: Any) -> bool:
@@ -186,7 +186,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_like(text: str, parts: Sequence[str]) -> bool:
-    """What is between stars comes in its order; found greedily, so in time linear in the text."""
+    """The parts between stars must appear in order; searched greedily, so in linear time."""
     first, *rest = parts
     if not rest:
         return text == first

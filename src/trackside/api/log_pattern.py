@@ -1,6 +1,6 @@
-"""CloudWatch's filter patterns: by words of a line, and by fields of a line of JSON. Pure.
+"""CloudWatch's filter patterns: by terms in a line, and by fields of a line of JSON. Pure.
 
-Regular expressions and columns are refused: a pattern must not be able to hold up the server.
+Regular expressions and columns are rejected: no pattern may block the server.
 """
 
 import re
@@ -10,14 +10,14 @@ from trackside.api.call import ServiceError
 from trackside.api.log_json_pattern import Malformed, json_pattern
 from trackside.jobs.log_prefilter import MayHold
 
-Fits = Callable[[str], bool]
+Matcher = Callable[[str], bool]
 """Whether a message does."""
 
 _TERM = re.compile(r'([-?]?)(?:"((?:[^"\\]|\\.)*)"|([^\s"]+))\s*')
 
 
-def pattern(text: str) -> Fits:
-    """`InvalidParameterException` for what is none. Empty fits everything."""
+def pattern(text: str) -> Matcher:
+    """`InvalidParameterException` for an invalid pattern. An empty one matches everything."""
     text = text.strip()
     try:
         if text.startswith(("[", "%")):
@@ -57,21 +57,22 @@ def may_hold(text: str) -> MayHold | None:
 
 
 def _is_in_bytes(term: str) -> bool:
-    """Not so blanks, which stand for an empty line, nor what stands for bytes that are no text."""
+    """Not blanks, which may be an empty line, and not the replacement character for invalid
+    bytes."""
     return bool(term.strip()) and "\ufffd" not in term and term.isprintable()
 
 
-def _words(text: str) -> Fits:
+def _words(text: str) -> Matcher:
     terms = _terms(text)
 
-    def fits(message: str) -> bool:
+    def matches(message: str) -> bool:
         return (
             all(term in message for term in terms[""])
             and (not terms["?"] or any(term in message for term in terms["?"]))
             and not any(term in message for term in terms["-"])
         )
 
-    return fits
+    return matches
 
 
 def _terms(text: str) -> dict[str, list[str]]:

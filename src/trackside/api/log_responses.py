@@ -1,4 +1,4 @@
-"""What CloudWatch Logs answers: groups, streams and events in the form of its wire, and its no."""
+"""Responses of CloudWatch Logs: groups, streams and events in its wire format, and its errors."""
 
 from collections.abc import Sequence
 from typing import Any, TypeVar
@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 from trackside.api import tokens
 from trackside.api.call import ServiceError
 from trackside.api.identity import ACCOUNT
-from trackside.api.json_service import Ask
+from trackside.api.json_service import OperationCall
 from trackside.api.log_events import event_id
 from trackside.api.log_streams import Event, EventStream
 from trackside.api.validation import parsed
@@ -18,23 +18,23 @@ CLASS = "STANDARD"
 """Of every group."""
 
 
-def asked_for(cls: type[T], ask: Ask) -> T:
+def parsed_request(cls: type[T], call: OperationCall) -> T:
     try:
-        return parsed(cls, ask.given)
+        return parsed(cls, call.params)
     except ServiceError as error:
         raise wrong(error.message) from None
 
 
-def place_in(token: str, ask: Ask, form: tokens.Form) -> Any:
+def position_in(token: str, call: OperationCall, form: tokens.Form) -> Any:
     try:
-        return tokens.place_of(token, ask.given, form)
+        return tokens.position_in(token, call.params, form)
     except ServiceError as error:
         raise wrong(error.message) from None
 
 
-def place_between(token: str, ask: Ask, order: Order) -> tuple[Any, int]:
+def position_after(token: str, call: OperationCall, order: Order) -> tuple[Any, int]:
     try:
-        return tokens.place_after(token, ask.given, order)
+        return tokens.position_after(token, call.params, order)
     except ServiceError as error:
         raise wrong(error.message) from None
 
@@ -53,16 +53,16 @@ def group(name: str, created_ms: int, region: str) -> dict[str, Any]:
 
 
 def stream(stream: EventStream, group: str, region: str) -> dict[str, Any]:
-    told = {
+    response = {
         "logStreamName": stream.name,
         "creationTime": stream.created_ms,
         "arn": f"{_group_arn(group, region)}:log-stream:{stream.name}",
         "storedBytes": 0,
     }
     if (span := stream.span_ms) is not None:
-        told["firstEventTimestamp"] = span[0]
-        told |= {"lastEventTimestamp": span[1], "lastIngestionTime": span[1]}
-    return told
+        response["firstEventTimestamp"] = span[0]
+        response |= {"lastEventTimestamp": span[1], "lastIngestionTime": span[1]}
+    return response
 
 
 def event(time_ms: int, message: str) -> dict[str, Any]:
@@ -71,7 +71,7 @@ def event(time_ms: int, message: str) -> dict[str, Any]:
 
 def found(events: Sequence[tuple[str, Event]]) -> dict[str, Any]:
     """Each with the name of its stream."""
-    told = [
+    response = [
         {
             "logStreamName": name,
             "eventId": event_id(each, name),
@@ -79,7 +79,7 @@ def found(events: Sequence[tuple[str, Event]]) -> dict[str, Any]:
         }
         for name, each in events
     ]
-    return {"events": told, "searchedLogStreams": []}
+    return {"events": response, "searchedLogStreams": []}
 
 
 def wrong(text: str) -> ServiceError:

@@ -1,7 +1,7 @@
-"""The events of many streams as one, by time, from where the page before has stopped.
+"""The events of many streams merged by time, continued where the previous page ended.
 
-A stream is opened when its time has come, and at the place that was reached in it: nothing is read
-twice, however deep the page is. `log_sources` knows which streams there are.
+A stream is opened when its time is reached, at the position reached in it before: nothing is read
+twice, however many pages there are. `log_sources` lists the streams.
 """
 
 import heapq
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 from trackside.api.budget import Budget
 from trackside.api.log_events import Window, backwards, end_of
-from trackside.api.log_streams import Event, EventStream, Place
+from trackside.api.log_streams import Event, EventStream, Position
 from trackside.jobs.log_prefilter import MayHold
 
 _OPENED = 16
@@ -25,32 +25,33 @@ class Source(Protocol):
     def called(self, name: str) -> EventStream | None: ...
 
     def listed(self, at: Any) -> Iterable[tuple[Any, EventStream | None]]:
-        """Each with where a listing goes on that begins with it; from such a place on, or from the
-        beginning. By creation for who reads forwards, else by the last event. None is one that
-        turns out to be none."""
+        """Each stream with the position from which a listing starts with it; from such a position,
+        or from the beginning. By creation when reading forwards, else by the last event. None where
+        a position turns out to have no stream."""
 
 
 class Cursor(NamedTuple):
     """What has been reached."""
 
-    heads: Sequence[tuple[str, Place]]
-    """Of the streams that are open, where each goes on."""
+    heads: Sequence[tuple[str, Position]]
+    """The position reached in each open stream."""
     rest: Any
-    """Where the listing of the others goes on; None when all were opened."""
+    """From where the other streams are listed; None when all were opened."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class SearchFilter:
     window: Window
     may_hold: MayHold | None = None
-    """What need not even be told."""
+    """Excludes data without reading events from it."""
 
 
 class Search:
-    """One page's course. What `heads` yields counts as seen only when it is asked for more."""
+    """The search of one page. What `heads` yields counts as seen only when the next is
+    requested."""
 
     def __init__(
-        self, source: Source, wanted: "Wanted", budget: Budget, *, is_forward: bool
+        self, source: Source, wanted: "SearchFilter", budget: Budget, *, is_forward: bool
     ) -> None:
         self._source = source
         self._wanted = wanted
@@ -67,8 +68,8 @@ class Search:
         """None when nothing is left."""
         if not self._heap and self._following is None:
             return None
-        places = [(head.name, head.place) for head in (*self._heap, *self._quiet)]
-        return Cursor(places, None if self._following is None else self._following[0])
+        positions = [(head.name, head.position) for head in (*self._heap, *self._quiet)]
+        return Cursor(positions, None if self._following is None else self._following[0])
 
     def heads(self, cursor: Cursor | None) -> Iterator["Head"]:
         """The stream whose turn it is, again and again, until all is read or the budget spent."""
@@ -80,7 +81,7 @@ class Search:
             head = self._heap[0]
             yield head
             self._budget.spend()
-            if head.go_on():
+            if head.advance():
                 heapq.heapreplace(self._heap, head)
             else:
                 self._end(heapq.heappop(self._heap))
@@ -88,21 +89,21 @@ class Search:
     def _resume(self, cursor: Cursor) -> None:
         if cursor.rest is not None:
             self._list(cursor.rest)
-        for name, place in cursor.heads:
+        for name, position in cursor.heads:
             stream = self._source.called(name)
             if stream is not None:  # it was not deleted since
-                self._open(stream, place)
+                self._open(stream, position)
 
     def _list(self, at: Any) -> None:
         self._waiting = iter(self._source.listed(at))
         self._following = next(self._waiting, None)
 
     def _has_next(self) -> bool:
-        """With all streams open whose time has come."""
+        """With all streams open whose time is reached."""
         while self._following is not None:
             stream = self._following[1]
             if stream is not None:
-                if self._heap and not self._heap[0].lets_in(stream):
+                if self._heap and not self._heap[0].may_be_preceded_by(stream):
                     break
                 self._open(stream, None)
             self._following = next(self._waiting, None)
@@ -111,9 +112,9 @@ class Search:
                 return False
         return bool(self._heap)
 
-    def _open(self, stream: EventStream, place: Place | None) -> None:
-        head = self._head(stream, self._wanted, place)
-        if head.go_on():
+    def _open(self, stream: EventStream, position: Position | None) -> None:
+        head = self._head(stream, self._wanted, position)
+        if head.advance():
             heapq.heappush(self._heap, head)
         else:
             self._end(head)
@@ -126,29 +127,32 @@ class Search:
 class Head(ABC):
     """A stream, and the event of it whose turn it is."""
 
-    __slots__ = ("_events", "_key", "_stream", "event", "name", "place")
+    __slots__ = ("_events", "_key", "_stream", "event", "name", "position")
 
     event: Event
-    place: Place
-    """Where to go on, so that the event comes again; or, after the last, so that none does."""
+    position: Position
+    """From where to continue so that the event is read again; or, after the last, so that none
+    is."""
 
-    def __init__(self, stream: EventStream, wanted: Wanted, place: Place | None) -> None:
+    def __init__(
+        self, stream: EventStream, wanted: SearchFilter, position: Position | None
+    ) -> None:
         self._stream = stream
         self.name = stream.name
-        self._events = self._opened(wanted, place)
+        self._events = self._opened(wanted, position)
 
     @property
     def key(self) -> tuple[int, str, int, int]:
         """No two events have the same."""
         return self._key
 
-    def go_on(self) -> bool:
+    def advance(self) -> bool:
         """To the next event, if there is one."""
         event = next(self._events, None)
         if event is None:
             return False
         self.event = event
-        self._key: tuple[int, str, int, int] = (event.time_ms, self.name, *event.place[:2])
+        self._key: tuple[int, str, int, int] = (event.time_ms, self.name, *event.position[:2])
         self._note(event)
         return True
 
@@ -160,11 +164,11 @@ class Head(ABC):
     def __lt__(self, other: "Head") -> bool: ...
 
     @abstractmethod
-    def lets_in(self, stream: EventStream) -> bool:
+    def may_be_preceded_by(self, stream: EventStream) -> bool:
         """Whether that one may have an event whose turn is before."""
 
     @abstractmethod
-    def _opened(self, wanted: Wanted, place: Place | None) -> Iterator[Event]: ...
+    def _opened(self, wanted: SearchFilter, position: Position | None) -> Iterator[Event]: ...
 
     @abstractmethod
     def _note(self, event: Event) -> None: ...
@@ -176,29 +180,29 @@ class _Oldest(Head):
     def __lt__(self, other: Head) -> bool:
         return self.key < other.key
 
-    def lets_in(self, stream: EventStream) -> bool:
+    def may_be_preceded_by(self, stream: EventStream) -> bool:
         return stream.created_ms <= self.event.time_ms
 
     @property
     def may_grow(self) -> bool:
         return not self._is_over and self._stream.last_ms is None
 
-    def _opened(self, wanted: Wanted, place: Place | None) -> Iterator[Event]:
+    def _opened(self, wanted: SearchFilter, position: Position | None) -> Iterator[Event]:
         self._is_over = False
         window = wanted.window
-        if place is None:
-            place = self._stream.since(window.start_ms or 0)
-        self.place = place
-        for event in self._stream.events(place, wanted.may_hold):
+        if position is None:
+            position = self._stream.since(window.start_ms or 0)
+        self.position = position
+        for event in self._stream.events(position, wanted.may_hold):
             if window.is_after(event):
                 self._is_over = True
                 return
             if not window.is_before(event):
                 yield event
-            self.place = event.end
+            self.position = event.end
 
     def _note(self, event: Event) -> None:
-        self.place = event.place
+        self.position = event.position
 
 
 class _Newest(Head):
@@ -207,12 +211,12 @@ class _Newest(Head):
     def __lt__(self, other: Head) -> bool:
         return self.key > other.key
 
-    def lets_in(self, stream: EventStream) -> bool:
+    def may_be_preceded_by(self, stream: EventStream) -> bool:
         return stream.last_ms is None or stream.last_ms >= self.event.time_ms
 
-    def _opened(self, wanted: Wanted, place: Place | None) -> Iterator[Event]:
+    def _opened(self, wanted: SearchFilter, position: Position | None) -> Iterator[Event]:
         window = wanted.window
-        end = place or end_of(self._stream, window)
+        end = position or end_of(self._stream, window)
         for event in backwards(self._stream, end, wanted.may_hold):
             if window.is_before(event):
                 return
@@ -220,4 +224,4 @@ class _Newest(Head):
                 yield event
 
     def _note(self, event: Event) -> None:
-        self.place = event.end
+        self.position = event.end

@@ -1,5 +1,5 @@
-"""Which streams a search looks through: those of jobs, listed by the index page by page, or some
-that are known already."""
+"""Which streams a search reads: those of jobs, listed by the index page by page, or a given
+list."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -9,7 +9,7 @@ from typing import Any
 from trackside.api import log_streams
 from trackside.api.log_events import Window
 from trackside.api.log_streams import TRAINING, EventStream, Listed, Stream
-from trackside.api.log_tokens import invalid, is_place
+from trackside.api.log_tokens import invalid, is_offset
 from trackside.jobs.index import Order, Page
 from trackside.jobs.jobs import Jobs
 
@@ -25,11 +25,11 @@ class KnownStreams:
         return next((each for each in self.streams if each.name == name), None)
 
     def listed(self, at: Any) -> Iterator[tuple[Any, EventStream]]:
-        """A listing goes on at a stream's first or last moment, and its name."""
+        """A listing continues at a stream's first or last time, and its name."""
         match at:
             case None:
                 moment_ms, first = int(time.time() * 1000), (0, "")
-            case [moment_ms, int(number), str(name)] if is_place(moment_ms):
+            case [moment_ms, int(number), str(name)] if is_offset(moment_ms):
                 first = (number, name)
             case _:
                 raise invalid()
@@ -84,7 +84,7 @@ class JobStreams:
             yield (moment, True, *there), stream if had_ended else None
 
     def _streams(self, page: Page, after: Any, skip: int) -> Listed:
-        """Of jobs that may have an event in the window. Rules go on after their job has ended."""
+        """Of jobs that may have an event in the window. Rules may run after their job has ended."""
         start_ms, end_ms = self.window.start_ms, self.window.end_ms
         if start_ms is not None and self.group == TRAINING:
             page = replace(page, alive_since=max(page.alive_since or 0, start_ms / 1000))
@@ -96,9 +96,9 @@ class JobStreams:
 
 def _row(at: Any) -> log_streams.At:
     match at:
-        case [None, skip] if is_place(skip):
+        case [None, skip] if is_offset(skip):
             return None, skip
-        case [[float() | int() as moment, str(name)], skip] if is_place(skip):
+        case [[float() | int() as moment, str(name)], skip] if is_offset(skip):
             return (moment, name), skip
     raise invalid()
 

@@ -1,6 +1,6 @@
-"""The logs of jobs as streams of events: one for each host, and one for each rule evaluation.
+"""The logs of jobs as streams of events: one per host, and one per rule evaluation.
 
-An event never changes once it was given, nor does one come later that belongs before it.
+An event never changes after it was returned, and no later one is inserted before it.
 """
 
 import re
@@ -28,29 +28,29 @@ _RULES_LATER_SECONDS = 3600.0
 _NAME_PART = re.compile(r"[a-zA-Z0-9-]*")
 
 
-class Place(NamedTuple):
-    """In one stream: before the event that begins here."""
+class Position(NamedTuple):
+    """In one stream: before the event that starts here."""
 
     attempt: int = 1
     offset: int = 0
     floor_ms: int = 0
-    """The time of the event before: none that follows is told as earlier."""
+    """The time of the previous event: no later event has an earlier time."""
 
 
 class Event(NamedTuple):
     time_ms: int
     message: str
-    place: Place
-    end: Place
+    position: Position
+    end: Position
 
     @property
     def is_gap(self) -> bool:
-        """Whether it is none, and only tells how far one is where others were left out."""
-        return self.place[:2] == self.end[:2]
+        """Whether it is no event, and only shows the progress where others were left out."""
+        return self.position[:2] == self.end[:2]
 
 
 class EventStream(Protocol):
-    """What is read, whoever writes it."""
+    """A readable stream, whatever writes it."""
 
     @property
     def name(self) -> str: ...
@@ -64,17 +64,17 @@ class EventStream(Protocol):
 
     @property
     def last_ms(self) -> int | None:
-        """No event is later, about; None while more may come."""
+        """An approximate upper limit of all times; None while more events may come."""
 
     def events(
-        self, start: Place | None = None, may_hold: MayHold | None = None
+        self, start: Position | None = None, may_hold: MayHold | None = None
     ) -> Iterator[Event]:
-        """With `may_hold`, events that do not hold what is looked for may be left out."""
+        """With `may_hold`, events that cannot match may be left out."""
 
-    def before(self, end: Place | None, size_bytes: int) -> Place | None:
-        """About so many bytes before this place, or before the end; None at the beginning."""
+    def before(self, end: Position | None, size_bytes: int) -> Position | None:
+        """About so many bytes before this position, or before the end; None at the start."""
 
-    def since(self, time_ms: int) -> Place:
+    def since(self, time_ms: int) -> Position:
         """Shortly before the first event of this time or later."""
 
 
@@ -85,7 +85,7 @@ class Stream:
     jobs: Jobs
     record: Record
     owner: str
-    """What the name begins with: the job's, or the rule's processing job's."""
+    """The start of the name: the job's, or the rule's processing job's."""
     host: str
     rule: RuleKey | None = None
     """None for a host of the job."""
@@ -114,51 +114,51 @@ class Stream:
         seconds = history.modified + (0 if self.rule is None else _RULES_LATER_SECONDS)
         return int(seconds * 1000) + 1
 
-    def before(self, end: Place | None, size_bytes: int) -> Place | None:
+    def before(self, end: Position | None, size_bytes: int) -> Position | None:
         if self.rule is not None:
             return None if end is not None and not end.offset else self._first
-        place = None if end is None else LogPosition(end.attempt, end.offset)
-        places = self.jobs.log_places(self.record, self.host)
-        found = places.before(place, size_bytes)
-        return None if found is None else self._place(places, found)
+        position = None if end is None else LogPosition(end.attempt, end.offset)
+        positions = self.jobs.log_places(self.record, self.host)
+        found = positions.before(position, size_bytes)
+        return None if found is None else self._position(positions, found)
 
-    def since(self, time_ms: int) -> Place:
+    def since(self, time_ms: int) -> Position:
         if self.rule is not None or time_ms <= self.created_ms:
             return self._first
-        places = self.jobs.log_places(self.record, self.host)
-        return self._place(places, places.since(time_ms / 1000))
+        positions = self.jobs.log_places(self.record, self.host)
+        return self._position(positions, positions.since(time_ms / 1000))
 
     def events(
-        self, start: Place | None = None, may_hold: MayHold | None = None
+        self, start: Position | None = None, may_hold: MayHold | None = None
     ) -> Iterator[Event]:
         start = start or self._first
         lines = self._lines(start, may_hold) if self.rule is None else self._findings(start)
         floor = start.floor_ms
         for attempt, offset, end, moment, text in lines:
-            place = Place(attempt, offset, floor)
+            position = Position(attempt, offset, floor)
             floor = max(floor, int(moment * 1000))
             # A message has a character at least.
-            yield Event(floor, text or " ", place, Place(attempt, end, floor))
+            yield Event(floor, text or " ", position, Position(attempt, end, floor))
 
     @property
-    def _first(self) -> Place:
-        return Place(floor_ms=self.created_ms)
+    def _first(self) -> Position:
+        return Position(floor_ms=self.created_ms)
 
-    def _place(self, places: LogOffsets, found: LogPosition) -> Place:
-        """Within an attempt no line is told as earlier than one before it anyway."""
-        earlier_ms = int(places.last_time_before(found.attempt) * 1000)
-        return Place(*found, floor_ms=max(self.created_ms, earlier_ms))
+    def _position(self, positions: LogOffsets, found: LogPosition) -> Position:
+        """Within an attempt, times of lines never decrease anyway."""
+        earlier_ms = int(positions.last_time_before(found.attempt) * 1000)
+        return Position(*found, floor_ms=max(self.created_ms, earlier_ms))
 
     def _lines(
-        self, start: Place, may_hold: MayHold | None
+        self, start: Position, may_hold: MayHold | None
     ) -> Iterator[tuple[int, int, int, float, str]]:
         after = LogPosition(start.attempt, start.offset)
         for line in _joined(self.jobs.settled_lines(self.record, self.host, after, may_hold)):
             text = line.data.decode(errors="replace").rstrip("\r\n")
             yield line.attempt, line.offset, line.end.offset, line.time, text
 
-    def _findings(self, start: Place) -> Iterator[tuple[int, int, int, float, str]]:
-        """A rule says what it found; the offset is the finding's number."""
+    def _findings(self, start: Position) -> Iterator[tuple[int, int, int, float, str]]:
+        """A rule's findings; the offset is the number of a finding."""
         for number, finding in enumerate(self.jobs.findings(self.record.spec.name)):
             if finding.key == self.rule and number >= start.offset:
                 at = "" if finding.step is None else f"step {finding.step}: "
@@ -172,13 +172,13 @@ def stream_called(jobs: Jobs, group: str, name: str) -> Stream | None:
 
 
 At = tuple[tuple[Any, ...] | None, int]
-"""Where a listing goes on: after this row of the index, and so many streams of the next."""
+"""From where a listing continues: after this row of the index, and so many streams of the next."""
 Listed = Iterator[tuple[At, Stream | None]]
-"""Each stream, with where a listing goes on that begins with it; None for a job without one."""
+"""Each stream with the position from which a listing starts with it; None for a job without one."""
 
 
 def streams(jobs: Jobs, group: str, prefix: str, page: Page, skip: int = 0) -> Listed:
-    """Those whose names begin so, job by job in the order of the page."""
+    """Those with this prefix, job by job in the order of the page."""
     owner, slash, _ = prefix.partition("/")
     if slash:
         found = [each for each in _owned_by(jobs, group, owner) if each.name.startswith(prefix)]
@@ -202,19 +202,19 @@ def streams(jobs: Jobs, group: str, prefix: str, page: Page, skip: int = 0) -> L
 
 def _joined(lines: Iterator[LogLine]) -> Iterator[LogLine]:
     """Lines that were cut between two stored chunks made whole; long ones stay in parts."""
-    begun: LogLine | None = None
+    started: LogLine | None = None
     for line in lines:
-        if begun is not None and begun.end == (line.attempt, line.offset):
-            line = replace(begun, data=begun.data + line.data)
-        elif begun is not None:
-            yield begun
-        begun = None
+        if started is not None and started.end == (line.attempt, line.offset):
+            line = replace(started, data=started.data + line.data)
+        elif started is not None:
+            yield started
+        started = None
         if not line.data or line.data.endswith(b"\n") or len(line.data) >= PART_BYTES:
             yield line
         else:
-            begun = line
-    if begun is not None:
-        yield begun
+            started = line
+    if started is not None:
+        yield started
 
 
 def _owned_by(jobs: Jobs, group: str, owner: str) -> list[Stream]:

@@ -1,28 +1,28 @@
-"""Where a search through logs goes on, as its client hands it back: read with suspicion."""
+"""Tokens of a search through logs: the position to continue from. Untrusted input."""
 
 from typing import Any
 
 from trackside.api import tokens
-from trackside.api.json_service import Ask
-from trackside.api.log_responses import place_in, wrong
+from trackside.api.json_service import OperationCall
+from trackside.api.log_responses import position_in, wrong
 from trackside.api.log_search import Cursor
-from trackside.api.log_streams import Place
+from trackside.api.log_streams import Position
 
 _MOST = 1 << 62
 _FORM = (bool, None, None)
-"""The direction, the heads, and what a source says of its rest."""
+"""The direction, the heads, and the position of the source."""
 
 
-def token(ask: Ask, is_forward: bool, cursor: Cursor) -> str:
-    heads = [[name, *place] for name, place in cursor.heads]
-    return tokens.token(ask.given, [is_forward, heads, cursor.rest])
+def token(call: OperationCall, is_forward: bool, cursor: Cursor) -> str:
+    heads = [[name, *position] for name, position in cursor.heads]
+    return tokens.token(call.params, [is_forward, heads, cursor.rest])
 
 
-def read(given: str | None, ask: Ask, is_forward: bool) -> tuple[bool, Cursor | None]:
-    """The direction, which is that of the first page, and the place."""
+def read(given: str | None, call: OperationCall, is_forward: bool) -> tuple[bool, Cursor | None]:
+    """The direction, which is that of the first page, and the position."""
     if not given:
         return is_forward, None
-    match place_in(given, ask, _FORM):
+    match position_in(given, call, _FORM):
         case [bool(direction), [*heads], rest] if rest is None or isinstance(rest, list):
             return direction, Cursor([_head(each) for each in heads], rest)
     raise invalid()
@@ -32,12 +32,12 @@ def invalid() -> Exception:
     return wrong("The specified nextToken is invalid.")
 
 
-def is_place(value: Any) -> bool:
+def is_offset(value: Any) -> bool:
     return type(value) is int and 0 <= value < _MOST
 
 
-def _head(value: Any) -> tuple[str, Place]:
+def _head(value: Any) -> tuple[str, Position]:
     match value:
-        case [str(name), attempt, offset, floor] if all(map(is_place, (attempt, offset, floor))):
-            return name, Place(attempt, offset, floor)
+        case [str(name), attempt, offset, floor] if all(map(is_offset, (attempt, offset, floor))):
+            return name, Position(attempt, offset, floor)
     raise invalid()

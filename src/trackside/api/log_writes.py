@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from trackside.api.client_logs import ClientLogs, ClientStream
 from trackside.api.job_credentials import job_of
-from trackside.api.json_service import Answer, Ask, Operation, denied
+from trackside.api.json_service import Operation, OperationCall, Response, denied
 from trackside.api.keys import Rights
 from trackside.api.log_events import MOST_EVENTS, PAGE_BYTES
-from trackside.api.log_responses import asked_for, no_group, no_stream, taken, wrong
+from trackside.api.log_responses import no_group, no_stream, parsed_request, taken, wrong
 from trackside.api.log_streams import GROUPS
 from trackside.api.ownership import acting_for, is_owner, not_yours
 from trackside.jobs.jobs import Jobs
@@ -26,7 +26,7 @@ _AHEAD_MS, _PAST_MS = 2 * 3600 * 1000, 14 * 24 * 3600 * 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupAsked:
+class GroupRequest:
     group: str = member("logGroupName", pattern=GROUP_NAME, least=1, most=512)
     key: str | None = member("kmsKeyId", default=None)
     tags: dict[str, str] = member("tags", dict, default=dict, most=50)
@@ -36,7 +36,7 @@ class GroupAsked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StreamAsked:
+class StreamRequest:
     group: str = member("logGroupName", pattern=GROUP_NAME, least=1, most=512)
     stream: str = member("logStreamName", pattern=STREAM_NAME, least=1, most=512)
 
@@ -48,7 +48,7 @@ class NewEvent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EventsPut:
+class PutEventsRequest:
     group: str = member("logGroupName", pattern=GROUP_NAME, least=1, most=512)
     stream: str = member("logStreamName", pattern=STREAM_NAME, least=1, most=512)
     events: tuple[NewEvent, ...] = member(
@@ -73,41 +73,44 @@ class LogWrites:
             "DeleteLogStream": Operation(Rights.SUBMIT, self.delete_stream),
         }
 
-    def create_group(self, ask: Ask) -> Answer:
-        asked = asked_for(GroupAsked, ask)
-        if asked.group in GROUPS:
+    def create_group(self, call: OperationCall) -> Response:
+        request = parsed_request(GroupRequest, call)
+        if request.group in GROUPS:
             raise taken("group")
         try:
-            self._own.make_group(asked.group, acting_for(ask.caller, self._jobs))
+            self._own.make_group(request.group, acting_for(call.caller, self._jobs))
         except FileExistsError:
             raise taken("group") from None
         return None
 
-    def create_stream(self, ask: Ask) -> Answer:
-        asked = asked_for(StreamAsked, ask)
-        self._check_group(asked.group)
+    def create_stream(self, call: OperationCall) -> Response:
+        request = parsed_request(StreamRequest, call)
+        self._check_group(request.group)
         try:
-            self._own.make_stream(asked.group, asked.stream, acting_for(ask.caller, self._jobs))
+            owner = acting_for(call.caller, self._jobs)
+            self._own.make_stream(request.group, request.stream, owner)
         except FileExistsError:
             raise taken("stream") from None
         return None
 
-    def put_events(self, ask: Ask) -> Answer:
-        """Those too old or too new are left out and told, as AWS does."""
-        asked = asked_for(EventsPut, ask)
-        stream = self._stream(asked.group, asked.stream)
-        if stream.owner is not None:  # else from before: whoever wrote to it goes on
-            self._check_owner(ask, f"log stream {stream.name!r}", stream.owner)
-        times = [event.time_ms for event in asked.events]
+    def put_events(self, call: OperationCall) -> Response:
+        """Too old and too new ones are dropped and reported, as AWS does."""
+        request = parsed_request(PutEventsRequest, call)
+        stream = self._stream(request.group, request.stream)
+        if (
+            stream.owner is not None
+        ):  # else from before there were owners: anyone may continue to write
+            self._check_owner(call, f"log stream {stream.name!r}", stream.owner)
+        times = [event.time_ms for event in request.events]
         if times != sorted(times):
             raise wrong("Log events in a single PutLogEvents request must be in order of time.")
-        size = sum(len(event.message.encode()) + _EVENT_BYTES for event in asked.events)
+        size = sum(len(event.message.encode()) + _EVENT_BYTES for event in request.events)
         if size > PAGE_BYTES:
             raise wrong(f"Upload too large: {size} bytes exceeds limit of {PAGE_BYTES}.")
         now_ms = int(time.time() * 1000)
         too_old = sum(each < now_ms - _PAST_MS for each in times)
         too_new = sum(each > now_ms + _AHEAD_MS for each in times)
-        kept = asked.events[too_old : len(times) - too_new]
+        kept = request.events[too_old : len(times) - too_new]
         try:
             if kept:
                 stream.append([(event.time_ms, event.message) for event in kept])
@@ -116,43 +119,43 @@ class LogWrites:
         info = {"tooOldLogEventEndIndex": too_old} if too_old else {}
         if too_new:
             info["tooNewLogEventStartIndex"] = len(times) - too_new
-        told = {"nextSequenceToken": "0" * 56}
-        return {**told, "rejectedLogEventsInfo": info} if info else told
+        response = {"nextSequenceToken": "0" * 56}
+        return {**response, "rejectedLogEventsInfo": info} if info else response
 
-    def keep(self, ask: Ask) -> Answer:
-        """Accepted for the sake of programs that ask; nothing here is deleted by itself."""
-        asked = asked_for(GroupAsked, ask)
-        if asked.group not in GROUPS:
-            self._check_group(asked.group)
+    def keep(self, call: OperationCall) -> Response:
+        """Accepted for programs that set it; nothing here is deleted automatically."""
+        request = parsed_request(GroupRequest, call)
+        if request.group not in GROUPS:
+            self._check_group(request.group)
         return None
 
-    def delete_group(self, ask: Ask) -> Answer:
-        asked = asked_for(GroupAsked, ask)
-        self._check_group(asked.group)
-        self._check_no_job(ask)
-        for owner in self._own.owners(asked.group):
-            self._check_owner(ask, f"log group {asked.group!r}, or a stream of it,", owner)
-        self._own.remove_group(asked.group)
+    def delete_group(self, call: OperationCall) -> Response:
+        request = parsed_request(GroupRequest, call)
+        self._check_group(request.group)
+        self._check_no_job(call)
+        for owner in self._own.owners(request.group):
+            self._check_owner(call, f"log group {request.group!r}, or a stream of it,", owner)
+        self._own.remove_group(request.group)
         return None
 
-    def delete_stream(self, ask: Ask) -> Answer:
-        asked = asked_for(StreamAsked, ask)
-        stream = self._stream(asked.group, asked.stream)
-        self._check_no_job(ask)
-        self._check_owner(ask, f"log stream {stream.name!r}", stream.owner)
-        self._own.remove_stream(asked.group, asked.stream)
+    def delete_stream(self, call: OperationCall) -> Response:
+        request = parsed_request(StreamRequest, call)
+        stream = self._stream(request.group, request.stream)
+        self._check_no_job(call)
+        self._check_owner(call, f"log stream {stream.name!r}", stream.owner)
+        self._own.remove_stream(request.group, request.stream)
         return None
 
-    def _check_owner(self, ask: Ask, what: str, owner: str | None) -> None:
-        if ask.caller.rights.allow(Rights.ADMIN):
+    def _check_owner(self, call: OperationCall, what: str, owner: str | None) -> None:
+        if call.caller.rights.allow(Rights.ADMIN):
             return
-        if owner is None or not is_owner(ask.caller, owner, self._jobs):
-            raise not_yours(ask, what, owner or "")
+        if owner is None or not is_owner(call.caller, owner, self._jobs):
+            raise not_yours(call, what, owner or "")
 
-    def _check_no_job(self, ask: Ask) -> None:
+    def _check_no_job(self, call: OperationCall) -> None:
         """What a job's owner has besides is none of the job's."""
-        if job_of(ask.caller) is not None:
-            raise denied(ask.action, ask.caller, "The key of a job deletes no logs.")
+        if job_of(call.caller) is not None:
+            raise denied(call.action, call.caller, "The key of a job deletes no logs.")
 
     def _check_group(self, name: str) -> None:
         if name in GROUPS:

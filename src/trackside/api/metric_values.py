@@ -1,12 +1,13 @@
-"""Values of a job's metrics over time, as CloudWatch names them.
+"""Values of a job's metrics over time, as CloudWatch names them, and their statistics by period.
 
-What a script printed and MetricDefinitions found, or what it put, is told by TrainingJobName; what
-its machines did by Host, `<job>/<host>`. All are read from the curves that supervisors draw.
+Metrics of a script, found by MetricDefinitions or put by it, have the dimension TrainingJobName;
+those of its machines have Host, `<job>/<host>`. All are read from the curves that supervisors
+write.
 """
 
 import re
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 
@@ -29,8 +30,25 @@ _MACHINE = {
     "GPUUtilization": re.compile(r"gpu_\d+/utilization_percent"),
     "GPUMemoryUtilization": re.compile(r"gpu_\d+/memory_percent"),
 }
-"""Each is the sum of the figures that are called so: of four cores up to 400 percent."""
+"""Each is the sum of the matching figures: four cores are up to 400 percent."""
 _MOST_KEPT = 16
+
+MOST_DATAPOINTS = 1440
+SHORT_PERIODS = (1, 5, 10, 20, 30)
+"""Seconds; all others are whole minutes."""
+MINUTE = 60
+
+_REDUCED: dict[str, Callable[[Reals], float]] = {
+    "SampleCount": lambda values: float(len(values)),
+    "Average": lambda values: float(values.mean()),
+    "Sum": lambda values: float(values.sum()),
+    "Minimum": lambda values: float(values.min()),
+    "Maximum": lambda values: float(values.max()),
+}
+STATISTICS = tuple(_REDUCED)
+Datapoint = tuple[float, list[float]]
+"""The start of a period, and its statistics."""
+_PERCENTILE = re.compile(r"p(\d{1,2}(?:\.\d{1,10})?|100)")
 
 Dimensions = Mapping[str, str]
 Points = tuple[Reals, Reals]
@@ -59,7 +77,7 @@ class _Opened:
 
 
 class MetricValues:
-    """Keeps what it has read of the jobs that were asked for last. Thread-safe."""
+    """Caches the curves of the most recently requested jobs. Thread-safe."""
 
     def __init__(self, jobs: Jobs) -> None:
         self._jobs = jobs
@@ -108,12 +126,12 @@ class MetricValues:
             return []
         return self._open(self._jobs.own_curve_places(record, run)).series()
 
-    def _open(self, places: Sequence[Location]) -> _Opened:
-        key = tuple(place.uri for place in places)
+    def _open(self, locations: Sequence[Location]) -> _Opened:
+        key = tuple(location.uri for location in locations)
         with self._lock:
             opened = self._opened.get(key)
             if opened is None:
-                opened = self._opened[key] = _Opened([Follower(place) for place in places])
+                opened = self._opened[key] = _Opened([Follower(location) for location in locations])
             self._opened.move_to_end(key)
             if len(self._opened) > _MOST_KEPT:
                 self._opened.popitem(last=False)
@@ -133,8 +151,8 @@ def _joined(series: Sequence[Series]) -> Points:
         return numpy.empty(0), numpy.empty(0)
     times = numpy.concatenate([each.times for each in series])
     values = numpy.concatenate([each.values for each in series])
-    is_told = numpy.isfinite(values)  # neither JSON nor CloudWatch has others
-    times, values = times[is_told], values[is_told]
+    is_finite = numpy.isfinite(values)  # neither JSON nor CloudWatch has others
+    times, values = times[is_finite], values[is_finite]
     order = numpy.argsort(times, kind="stable")
     return times[order], values[order]
 
@@ -142,7 +160,54 @@ def _joined(series: Sequence[Series]) -> Points:
 def _summed(series: Sequence[Series]) -> Points:
     """Of figures that were taken at the same moments."""
     times, values = _joined(series)
-    moments, places = numpy.unique(times, return_inverse=True)
+    moments, locations = numpy.unique(times, return_inverse=True)
     sums = numpy.zeros(len(moments))
-    numpy.add.at(sums, places, values)
+    numpy.add.at(sums, locations, values)
     return moments, sums
+
+
+@dataclass(frozen=True, slots=True)
+class Periods:
+    """Seconds since the epoch; the end is not inside."""
+
+    start: float
+    end: float
+    seconds: int
+
+    @property
+    def first(self) -> float:
+        """Starts are rounded down to the minute, or to a short period."""
+        grain = self.seconds if self.seconds in SHORT_PERIODS else MINUTE
+        return self.start // grain * grain
+
+    @property
+    def count(self) -> int:
+        return -int((self.first - self.end) // self.seconds)
+
+
+def is_period(seconds: int) -> bool:
+    return seconds in SHORT_PERIODS or (seconds > 0 and seconds % MINUTE == 0)
+
+
+def is_statistic(name: str) -> bool:
+    return name in _REDUCED or _PERCENTILE.fullmatch(name) is not None
+
+
+def datapoints(points: Points, periods: Periods, statistics: Sequence[str]) -> Iterator[Datapoint]:
+    """Of each period that has values, in order; statistics in the order given."""
+    times, values = points
+    inside = (times >= periods.first) & (times < periods.end)
+    times, values = times[inside], values[inside]
+    if not len(times):
+        return
+    numbers = (times - periods.first) // periods.seconds
+    different, begins = numpy.unique(numbers, return_index=True)
+    for number, part in zip(different, numpy.split(values, begins[1:]), strict=True):
+        moment = periods.first + float(number) * periods.seconds
+        yield moment, [_reduced(part, name) for name in statistics]
+
+
+def _reduced(values: Reals, statistic: str) -> float:
+    if statistic in _REDUCED:
+        return _REDUCED[statistic](values)
+    return float(numpy.percentile(values, float(statistic[1:])))

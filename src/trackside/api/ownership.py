@@ -1,7 +1,7 @@
 """Who may change what: its owner, and every key that may `admin`.
 
-`owners` says whom a job belongs to; the rights of a key are `keys`' and checked before. Reading is
-for everybody, but for the secrets in a job's request: those are for whom the job belongs to.
+`owners` defines the owner of a job; `keys` has the rights, which are checked before. Everything can
+be read by every key, except the secrets in a job's request: those are for its owner.
 """
 
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from typing import Any
 
 from trackside.api.call import ServiceError
 from trackside.api.job_credentials import job_of
-from trackside.api.json_service import Ask, denied
+from trackside.api.json_service import OperationCall, denied
 from trackside.api.keys import AccessKey, Rights
 from trackside.jobs.jobs import Jobs
 from trackside.jobs.masked_request import masked
@@ -17,7 +17,7 @@ from trackside.records.owners import is_reserved
 
 
 def acting_for(caller: AccessKey, jobs: Jobs) -> str:
-    """Whom that belongs to what this caller makes: a job's key acts for the owner of its job."""
+    """The owner of what this caller creates: a job's key acts for the owner of its job."""
     job = job_of(caller)
     return caller.label if job is None else jobs.submitter(job).owner
 
@@ -29,26 +29,32 @@ def is_owner(caller: AccessKey, owner: str, jobs: Jobs) -> bool:
     return acting_for(caller, jobs) == owner
 
 
-def check_may_change(ask: Ask, job: str, jobs: Jobs) -> None:
+def check_may_change(call: OperationCall, job: str, jobs: Jobs) -> None:
     """Of a job; `JobNotFound` when there is none. A job's key changes that job, and those that it
     submitted."""
-    caller = ask.caller
+    caller = call.caller
     own = job_of(caller)
     if caller.rights.allow(Rights.ADMIN) or own == job:
         return
     submitter = jobs.submitter(job)
     if own is not None and submitter.key != caller.id:
         why = f"The key of a job changes that job and those it submitted, and {job!r} is neither."
-        raise denied(ask.action, caller, why)
+        raise denied(call.action, caller, why)
     if not is_owner(caller, submitter.owner, jobs):
-        raise not_yours(ask, f"job {job!r}", submitter.owner)
+        raise not_yours(call, f"job {job!r}", submitter.owner)
 
 
-def shown_to(caller: AccessKey, job: str, told: Mapping[str, Any], jobs: Jobs) -> dict[str, Any]:
-    """What is told of a job, with values that look secret masked for whom it does not belong to.
+def shown_to(
+    caller: AccessKey, job: str, description: Mapping[str, Any], jobs: Jobs
+) -> dict[str, Any]:
+    """A job's description; values that look secret are masked unless the caller owns the job.
     As with changes, a job's key is for that job and for those that it submitted."""
-    hidden = masked(told)
-    return dict(told) if hidden == told or _may_see_secrets(caller, job, jobs) else hidden
+    hidden = masked(description)
+    return (
+        dict(description)
+        if hidden == description or _may_see_secrets(caller, job, jobs)
+        else hidden
+    )
 
 
 def _may_see_secrets(caller: AccessKey, job: str, jobs: Jobs) -> bool:
@@ -61,7 +67,7 @@ def _may_see_secrets(caller: AccessKey, job: str, jobs: Jobs) -> bool:
     return is_owner(caller, submitter.owner, jobs)
 
 
-def not_yours(ask: Ask, what: str, owner: str) -> ServiceError:
+def not_yours(call: OperationCall, what: str, owner: str) -> ServiceError:
     admin = f"one that may {Rights.ADMIN}"
     if not owner:
         why = f"The {what} has no owner, as it is from before there were any; a key can, {admin}."
@@ -69,4 +75,4 @@ def not_yours(ask: Ask, what: str, owner: str) -> ServiceError:
         why = f"The {what} belongs to {owner!r}, which is no key's name; a key can, {admin}."
     else:
         why = f"The {what} belongs to {owner!r}; a key of that name can, or {admin}."
-    return denied(ask.action, ask.caller, why)
+    return denied(call.action, call.caller, why)

@@ -1,5 +1,7 @@
-"""The pages beside the services: /health for anybody, /metrics for this machine and for who has a
-key."""
+"""The web pages beside the AWS services: one Starlette application, its routes listed in one place.
+
+`App` sends a request here when it has no signature and a route matches its path and method.
+"""
 
 import asyncio
 import base64
@@ -8,53 +10,75 @@ import hmac
 import ipaddress
 from collections.abc import Mapping
 
-from trackside.api.app import Page
-from trackside.api.call import Reply
-from trackside.api.exposition import CONTENT_TYPE
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
 from trackside.api.health import Health
 from trackside.api.keys import AccessKeys, KeysUnavailable
-from trackside.api.telemetry import Telemetry
-from trackside.sigv4 import Request
+from trackside.api.telemetry import CONTENT_TYPE, Telemetry
 
 _FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via")
+_NOT_STORED = {"cache-control": "no-store"}
 
 
-def pages(health: Health, telemetry: Telemetry, keys: AccessKeys) -> Mapping[str, Page]:
-    async def ready(request: Request, peer: str) -> Reply:
-        return await health.ready()
-
-    async def alive(request: Request, peer: str) -> Reply:
-        return await health.alive()
-
-    written: asyncio.Future[bytes] | None = None
-
-    async def metrics(request: Request, peer: str) -> Reply:
-        """Who asks while the page is written gets the same: many at once take no more threads."""
-        nonlocal written
-        if not (is_of_this_machine(request, peer) or has_key(request, keys)):
-            text = b"Ask from this machine, or with an access key by HTTP basic authentication.\n"
-            headers = {"www-authenticate": 'Basic realm="trackside"', "content-type": "text/plain"}
-            return Reply(401, text, headers)
-        if written is None or written.done():
-            written = asyncio.ensure_future(asyncio.to_thread(telemetry.told))
-        body = await asyncio.shield(written)
-        return Reply(200, body, {"content-type": CONTENT_TYPE, "cache-control": "no-store"})
-
-    return {"/health": ready, "/health/live": alive, "/metrics": metrics}
+def make_pages(health: Health, telemetry: Telemetry, keys: AccessKeys) -> Starlette:
+    pages = _Pages(health, telemetry, keys)
+    return Starlette(
+        routes=[
+            Route("/health", pages.ready),
+            Route("/health/live", pages.alive),
+            Route("/metrics", pages.metrics),
+        ]
+    )
 
 
-def is_of_this_machine(request: Request, peer: str) -> bool:
-    """Not what a proxy on this machine hands on: a proxy keeps the Host that its client asked for,
-    or no signature would be right."""
-    host = request.headers.get("host", "")
+class _Pages:
+    def __init__(self, health: Health, telemetry: Telemetry, keys: AccessKeys) -> None:
+        self._health = health
+        self._telemetry = telemetry
+        self._keys = keys
+        self._scrape: asyncio.Future[bytes] | None = None
+
+    async def ready(self, request: Request) -> Response:
+        """503 when requests should go elsewhere, with the reasons. For everybody."""
+        report = await self._health.report()
+        status = 200 if report["status"] == "ok" else 503
+        return JSONResponse(report, status, headers=_NOT_STORED)
+
+    async def alive(self, request: Request) -> Response:
+        """A server that answers this need not be restarted, whatever else is wrong."""
+        return JSONResponse({"status": "ok"}, headers=_NOT_STORED)
+
+    async def metrics(self, request: Request) -> Response:
+        """For clients on this machine, and for those with an access key.
+
+        Concurrent requests share one scrape, and so one thread.
+        """
+        peer = request.client.host if request.client else ""
+        if not (is_local(request.headers, peer) or has_key(request.headers, self._keys)):
+            text = "Ask from this machine, or with an access key by HTTP basic authentication.\n"
+            headers = {"www-authenticate": 'Basic realm="trackside"'}
+            return PlainTextResponse(text, 401, headers)
+        if self._scrape is None or self._scrape.done():
+            self._scrape = asyncio.ensure_future(asyncio.to_thread(self._telemetry.scrape))
+        text_format = await asyncio.shield(self._scrape)
+        return Response(text_format, headers={"content-type": CONTENT_TYPE, **_NOT_STORED})
+
+
+def is_local(headers: Mapping[str, str], peer: str) -> bool:
+    """Whether the client is on this machine, not behind a proxy on it: a proxy passes on the Host
+    header of its client, as signatures would be wrong otherwise."""
+    host = headers.get("host", "")
     name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
-    is_handed_on = any(header in request.headers for header in _FORWARDED)
-    return _is_loopback(peer) and _is_loopback(name.strip("[]")) and not is_handed_on
+    is_forwarded = any(header in headers for header in _FORWARDED)
+    return _is_loopback(peer) and _is_loopback(name.strip("[]")) and not is_forwarded
 
 
-def has_key(request: Request, keys: AccessKeys) -> bool:
-    """By the form that Prometheus speaks: the key's id and secret as user and password."""
-    scheme, _, encoded = request.headers.get("authorization", "").partition(" ")
+def has_key(headers: Mapping[str, str], keys: AccessKeys) -> bool:
+    """In the form that Prometheus sends: the key's id and secret as user and password."""
+    scheme, _, encoded = headers.get("authorization", "").partition(" ")
     if scheme.lower() != "basic":
         return False
     try:

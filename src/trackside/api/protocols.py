@@ -1,6 +1,6 @@
-"""The forms that AWS services speak: JSON 1.1 with a target header, and forms answered in XML.
+"""The protocols of AWS services: JSON 1.1 with a target header, and forms with XML responses.
 
-Each turns a request into an operation with its input, and an answer or an error into bytes.
+Each turns a request into an operation with its input, and a response or an error into bytes.
 """
 
 import json
@@ -18,8 +18,8 @@ from trackside.sigv4 import Request, pairs_of
 
 FORM_TYPE = "application/x-www-form-urlencoded"
 _XML_SERVICES = ("cloudfront", "route53", "s3")
-"""Beginnings of the names of those that are asked by plain GETs and answer in XML; most others
-that are asked so answer in JSON."""
+"""Prefixes of services with plain GET requests and XML responses; most others with such requests
+respond in JSON."""
 _NOT_IN_XML = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _GZIP = 16 + zlib.MAX_WBITS
 _MISMATCH = (
@@ -27,7 +27,7 @@ _MISMATCH = (
     "Check your AWS Secret Access Key and signing method."
 )
 _UNKNOWN = "The security token included in the request is invalid."
-_TWICE = "A request is signed in the Authorization header or in its address, not in both."
+_TWICE = "A request is signed in the Authorization header or in its URL, not in both."
 _UNSIGNED_HEADERS = "There were headers present in the request which were not signed."
 
 
@@ -56,9 +56,9 @@ class JsonProtocol:
         except ValueError as error:
             raise ServiceError("SerializationException", f"The body is no JSON: {error}.") from None
 
-    def reply(self, answer: Mapping[str, Any] | None) -> Reply:
+    def reply(self, response: Mapping[str, Any] | None) -> Reply:
         """None: an operation without output."""
-        body = b"" if answer is None else json.dumps(answer, separators=(",", ":")).encode()
+        body = b"" if response is None else json.dumps(response, separators=(",", ":")).encode()
         return Reply(200, body, {"content-type": self.content_type})
 
     def refused(self, error: ServiceError, request_id: str) -> Reply:
@@ -67,7 +67,7 @@ class JsonProtocol:
         return Reply(error.status, body, headers)
 
     def not_signed(self, error: Exception) -> ServiceError:
-        return _told(error, self._CODES, 400)
+        return _signature_error(error, self._CODES, 400)
 
 
 class QueryProtocol:
@@ -94,8 +94,8 @@ class QueryProtocol:
         given = dict(parse_qsl(text, keep_blank_values=True))
         return given.pop("Action", ""), given
 
-    def reply(self, operation: str, answer: Mapping[str, Any], request_id: str) -> Reply:
-        result = f"<{operation}Result>{_xml(answer)}</{operation}Result>"
+    def reply(self, operation: str, response: Mapping[str, Any], request_id: str) -> Reply:
+        result = f"<{operation}Result>{_xml(response)}</{operation}Result>"
         metadata = f"<ResponseMetadata><RequestId>{request_id}</RequestId></ResponseMetadata>"
         body = (
             f'<{operation}Response xmlns="{self._namespace}">{result}{metadata}'
@@ -105,19 +105,19 @@ class QueryProtocol:
 
     def refused(self, error: ServiceError, request_id: str) -> Reply:
         kind = "Sender" if error.status < 500 else "Receiver"
-        told = {"Type": kind, "Code": error.code, "Message": error.message}
+        fields = {"Type": kind, "Code": error.code, "Message": error.message}
         body = (
-            f"<ErrorResponse><Error>{_xml(told)}</Error>"
+            f"<ErrorResponse><Error>{_xml(fields)}</Error>"
             f"<RequestId>{request_id}</RequestId></ErrorResponse>"
         )
         return Reply(error.status, body.encode(), {"content-type": "text/xml", **error.headers})
 
     def not_signed(self, error: Exception) -> ServiceError:
-        return _told(error, self._CODES, 403)
+        return _signature_error(error, self._CODES, 403)
 
 
 def not_offered(request: Request, name: str, offered: Iterable[str], request_id: str) -> Reply:
-    """The answer for a service that is not here, in the form that its clients read."""
+    """The error for a service that is not offered, in the protocol of its clients."""
     code = "UnknownOperationException"
     text = f"The service {name!r} is not offered here. Offered: {', '.join(offered)}."
     error = ServiceError(code, text, 404, {"x-amzn-errortype": code})
@@ -159,7 +159,9 @@ def numbered(given: Mapping[str, str], name: str) -> list[str]:
     return found
 
 
-def _told(error: Exception, codes: Mapping[Refusal, tuple[str, str]], status: int) -> ServiceError:
+def _signature_error(
+    error: Exception, codes: Mapping[Refusal, tuple[str, str]], status: int
+) -> ServiceError:
     refusal = error.refusal if isinstance(error, NotSigned) else Refusal.MALFORMED
     code, text = codes.get(refusal, codes[Refusal.MALFORMED])
     return ServiceError(code, f"{text} {error}".strip(), status)

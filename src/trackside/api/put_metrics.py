@@ -1,7 +1,7 @@
-"""PutMetricData: values that a script tells CloudWatch become curves of its job.
+"""PutMetricData: values that a script sends to CloudWatch become curves of its job.
 
-They are left where the job's supervisor looks for what the script tells of its metrics: it draws
-them, stores them and knows the last of each.
+They are written to the folder where the job's supervisor reads the script's metrics: it adds them
+to the curves, stores them and knows the last of each.
 """
 
 import json
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from trackside.api.call import ServiceError
 from trackside.api.job_credentials import job_of
-from trackside.api.json_service import Answer, Ask
+from trackside.api.json_service import OperationCall, Response
 from trackside.api.metric_values import JOB, curve_name
 from trackside.api.ownership import check_may_change
 from trackside.api.validation import parsed
@@ -47,7 +47,7 @@ class Datum:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Putting:
+class PutMetricsRequest:
     namespace: str = member("Namespace", pattern="[^:].*", least=1, most=255)
     data: tuple[Datum, ...] = member("MetricData", tuple, of=Datum, least=1, most=MOST_DATA)
     is_strict: bool = member("StrictEntityValidation", bool, default=False)
@@ -57,38 +57,38 @@ class PutMetrics:
     def __init__(self, jobs: Jobs) -> None:
         self._jobs = jobs
 
-    def put(self, ask: Ask) -> Answer:
+    def put(self, call: OperationCall) -> Response:
         try:
-            asked = parsed(Putting, ask.given)
+            request = parsed(PutMetricsRequest, call.params)
         except ServiceError as error:
             raise _wrong(error.message) from None
         lines: dict[str, list[str]] = {}
-        for datum in asked.data:
+        for datum in request.data:
             if not math.isfinite(datum.value):
                 raise _wrong(f"The value {datum.value} of {datum.name!r} is no number.")
             dimensions = {each.name: each.value for each in datum.dimensions}
-            job = dimensions.get(JOB) or job_of(ask.caller)
+            job = dimensions.get(JOB) or job_of(call.caller)
             if job is None:
                 raise _wrong(
-                    f"{datum.name!r} is of no training job, and only their metrics are kept here. "
+                    f"{datum.name!r} is of no training job; only their metrics are stored here. "
                     f"Put it from inside of a job, or with the dimension {JOB}."
                 )
-            name = curve_name(asked.namespace, datum.name, dimensions)
+            name = curve_name(request.namespace, datum.name, dimensions)
             lines.setdefault(job, []).append(_line(name, datum))
         for job in lines:
-            self._check(ask, job)
-        for job, told in lines.items():
-            self._tell(job, told)
+            self._check(call, job)
+        for job, texts in lines.items():
+            self._append(job, texts)
         return None
 
-    def _check(self, ask: Ask, job: str) -> None:
+    def _check(self, call: OperationCall, job: str) -> None:
         try:
-            check_may_change(ask, job, self._jobs)
+            check_may_change(call, job, self._jobs)
         except JobNotFound:
             raise _unknown(job) from None
 
-    def _tell(self, job: str, lines: Sequence[str]) -> None:
-        """To the supervisor of the first host: who puts it does not say on which one it is."""
+    def _append(self, job: str, lines: Sequence[str]) -> None:
+        """To the supervisor of the first host: the caller does not specify a host."""
         try:
             record = self._jobs.record(job)
         except JobNotFound:
@@ -107,8 +107,8 @@ class PutMetrics:
 
 def _line(name: str, datum: Datum) -> str:
     moment = time.time() if datum.time is None else datum.time
-    told = {"MetricName": name, "Value": datum.value, "Timestamp": round(moment * 1000)}
-    return json.dumps(told) + "\n"
+    value = {"MetricName": name, "Value": datum.value, "Timestamp": round(moment * 1000)}
+    return json.dumps(value) + "\n"
 
 
 def _unknown(job: str) -> ServiceError:

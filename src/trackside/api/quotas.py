@@ -1,8 +1,8 @@
-"""Keeps the jobs of each owner within the quota of its keys, and refuses new ones where that cannot
-be done. `keys` has the quotas; what may go is decided as for TRACKSIDE_KEEP, by `jobs/disk`.
+"""Keeps the jobs of each owner within the quota of its keys, and rejects new ones where that is
+impossible. `keys` has the quotas; `jobs/disk` decides what may be removed, as for TRACKSIDE_KEEP.
 
-Use is measured beside the requests, and remembered: a request that is within its quota by the last
-measurement costs nothing. Nobody is refused by an old figure.
+Usage is measured in the background and remembered: a request within its quota by the last
+measurement costs nothing. No request is rejected by an old measurement.
 """
 
 import logging
@@ -21,20 +21,18 @@ _PAUSE_SECONDS = 60.0
 _LEAST_REST = 20.0
 """Between two rounds, in times of what a round takes: a large disk is not read all the time."""
 FRESH_SECONDS = 10.0
-"""How old a figure may be by which somebody is refused."""
+"""How old a measurement may be by which a request is rejected."""
 _GB = 1e9
 
 
 class Quotas:
-    """Owns one thread."""
-
     def __init__(self, jobs: Jobs, quotas: Callable[[], Mapping[str, int]]) -> None:
         """`quotas` has the bytes of each owner with a quota, as of now."""
         self._jobs = jobs
         self._quotas = quotas
         self._used: dict[str, int] = {}
         self._enforced: dict[str, tuple[float, int]] = {}
-        """When each owner's use was last brought down, by the monotonic clock, and what is left."""
+        """When each owner's usage was last reduced, by the monotonic clock, and what remained."""
         self._enforcing = Lock()
         self._worker = Worker(
             "trackside-quotas",
@@ -51,7 +49,7 @@ class Quotas:
         self._worker.close(timeout)
 
     def check(self, owner: str) -> None:
-        """`QuotaExceeded` when the owner's jobs keep too much, and nothing of it may go."""
+        """`QuotaExceeded` when the owner's jobs store too much, and none of it may be removed."""
         quota = self._quotas().get(owner)
         if quota is None or self._used.get(owner, 0) <= quota:
             return
@@ -59,8 +57,8 @@ class Quotas:
         if used > quota:
             raise QuotaExceeded(
                 f"The jobs of {owner!r} keep {used / _GB:.3f} GB on the server, more than their "
-                f"quota of {quota / _GB:.3f} GB, and none of it may go by itself now. Remove jobs "
-                "with `trackside delete --data NAME`, wait for those that run, or ask the server's "
+                f"quota of {quota / _GB:.3f} GB, and none of it may be removed now. Remove jobs "
+                "with `trackside delete --data NAME`, wait for running ones, or ask the server's "
                 "operator, who sees the quota with `trackside keys list`, what would go with "
                 "`trackside gc --dry-run`, and sets it with `trackside keys quota`."
             )
@@ -76,8 +74,8 @@ class Quotas:
         return max(_PAUSE_SECONDS, _LEAST_REST * (time.monotonic() - began))
 
     def _enforce(self, owner: str, quota: int) -> int:
-        """Remove what may go until the rest fits; how much is used then. One at a time: who comes
-        meanwhile gets what the first one found."""
+        """Remove what may be removed until the rest fits; returns the usage then. One at a time:
+        concurrent callers get the same result."""
         with self._enforcing:
             when, used = self._enforced.get(owner, (-inf, 0))
             if time.monotonic() - when >= FRESH_SECONDS:

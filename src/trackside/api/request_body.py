@@ -1,7 +1,7 @@
-"""A request's body on its way in: how much is held, how long it may take, and where one goes that
-nobody wants.
+"""A request's body as it arrives: how much is held in memory, how long it may take, and how an
+unwanted one is discarded.
 
-Nobody sends a body that `expect`s an answer before it is asked for.
+A client that sent `Expect` sends its body only after `100 Continue`.
 """
 
 import asyncio
@@ -19,11 +19,11 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 SMALL_BYTES = 64 << 10
 """What uvicorn holds of a body anyway. Nearly all calls are smaller."""
 _KEY_SHARE = 0.5
-_STRANGERS_SECONDS, _STRANGERS_BYTES = 5.0, BODY_MOST_BYTES
+_UNSIGNED_SECONDS, _UNSIGNED_BYTES = 5.0, BODY_MOST_BYTES
 _MOST_LINGERING, _PAUSE_SECONDS = 8, 0.02
-"""It takes work to read what nobody wants: only so many strangers have it done at a time, and none
-of them at full speed."""
-_CALLERS_SECONDS, _CALLERS_BYTES = 30.0, 64 << 20
+"""Discarding unwanted bodies takes CPU: only so many unsigned clients are served so at a time, and
+slowly."""
+_SIGNED_SECONDS, _SIGNED_BYTES = 30.0, 64 << 20
 _MOST_DIGITS = 18
 
 
@@ -33,7 +33,8 @@ class BodyMemory:
     def __init__(self, most_bytes: float) -> None:
         self._most = most_bytes
         self._held: Counter[str] = Counter()
-        """By the key that the request claims: nobody uses up another's by his name alone."""
+        """By the key that the request claims; one claimed key cannot use up the memory of all
+        others."""
 
     @property
     def num_bytes(self) -> int:
@@ -57,18 +58,18 @@ class Body:
         receive: Receive,
         headers: Mapping[str, str],
         exchange: Exchange,
-        gate: Admission,
+        admission: Admission,
         memory: BodyMemory,
     ) -> None:
         self._receive = receive
         self.exchange = exchange
-        self._gate = gate
+        self._admission = admission
         self._memory = memory
         length = headers.get("content-length", "0")
         is_chunked = "transfer-encoding" in headers
         # Digits beyond those of any body add nothing, and Python refuses to read thousands of them.
         self._size = None if is_chunked or not length.isdecimal() else int(length[:_MOST_DIGITS])
-        """As announced; None where only its end tells."""
+        """As announced; None where it is unknown until the end."""
         self._waits_for_us = "expect" in headers
         self._is_over = self._size == 0
         self._is_late = False
@@ -81,7 +82,7 @@ class Body:
 
     @property
     def is_unread(self) -> bool:
-        """Whether some of it may still come, which the next request would be taken for."""
+        """Whether some of it may still arrive, which would be taken for the next request."""
         return not self._is_over
 
     async def whole(self, key: str) -> bytes:
@@ -111,33 +112,33 @@ class Body:
                 yield message["body"]
 
     async def skip_small(self) -> None:
-        """Read past a small one that was not wanted, so that the connection can go on."""
+        """Discard a small unwanted body, so that the connection can be reused."""
         if self.is_small and not self._waits_for_us:
-            await self._discard(self._gate.limits.body_seconds, SMALL_BYTES)
+            await self._discard(self._admission.limits.body_seconds, SMALL_BYTES)
 
     async def linger(self) -> None:
-        """Read past what comes after the answer, for a while: most clients send all before they
-        look, and would find a closed connection instead of the reason."""
+        """Discard what arrives after the response, for a while: most clients send everything before
+        they read, and would see a closed connection instead of the error."""
         if self._is_late:
             return
         if self.exchange.key_id:
-            await self._discard(_CALLERS_SECONDS, _CALLERS_BYTES)
-        elif self._gate.num_lingering < _MOST_LINGERING:
-            self._gate.num_lingering += 1
+            await self._discard(_SIGNED_SECONDS, _SIGNED_BYTES)
+        elif self._admission.num_lingering < _MOST_LINGERING:
+            self._admission.num_lingering += 1
             try:
-                await self._discard(_STRANGERS_SECONDS, _STRANGERS_BYTES, _PAUSE_SECONDS)
+                await self._discard(_UNSIGNED_SECONDS, _UNSIGNED_BYTES, _PAUSE_SECONDS)
             finally:
-                self._gate.num_lingering -= 1
+                self._admission.num_lingering -= 1
 
     def release(self) -> None:
         self._memory.give_back(*self._held)
         self._held = ("", 0)
 
     def _hold(self, key: str, size: int) -> None:
-        """All of it so far, in place of what was held before."""
+        """The size so far, instead of the size held before."""
         self.release()
         if not self._memory.take(key, size):
-            self._gate.cuts[Cut.BODY_MEMORY] += 1
+            self._admission.cuts[Cut.BODY_MEMORY] += 1
             raise too_busy("The bodies of other requests fill the memory that there is for them.")
         self._held = (key, size)
 
@@ -152,19 +153,19 @@ class Body:
                         await asyncio.sleep(pause_seconds)
 
     async def _next(self) -> MutableMapping[str, Any]:
-        """What comes next, unless hardly anything has come for long. The time that this server
-        takes for what has come does not count."""
-        limits, loop = self._gate.limits, asyncio.get_running_loop()
-        left, began = limits.body_seconds - self._waited_seconds, loop.time()
+        """The next message, unless the client is too slow. The time that this server takes to
+        process data does not count."""
+        limits, loop = self._admission.limits, asyncio.get_running_loop()
+        left, started = limits.body_seconds - self._waited_seconds, loop.time()
         try:
             async with asyncio.timeout(None if math.isinf(left) else left):
                 message = await self._receive()
         except TimeoutError:
             self._is_late = True
-            self._gate.cuts[Cut.BODY_SLOW] += 1
+            self._admission.cuts[Cut.BODY_SLOW] += 1
             text = f"Fewer than {limits.body_rate} bytes/s came in {limits.body_seconds:g} s."
             raise ServiceError("RequestTimeout", text, 408) from None
-        self._waited_seconds += loop.time() - began
+        self._waited_seconds += loop.time() - started
         self._num_since += len(message.get("body", b""))
         if self._num_since >= limits.body_rate * limits.body_seconds:
             self._waited_seconds, self._num_since = 0.0, 0

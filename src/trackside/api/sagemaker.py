@@ -1,17 +1,18 @@
-"""SageMaker, as far as training goes: which operations there are, and our errors in its words."""
+"""SageMaker's training API: its operations, and our errors as its codes."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from trackside.api.call import ServiceError
-from trackside.api.fair_pool import Lanes
-from trackside.api.json_service import JsonService, Operation
+from trackside.api.fair_pool import ThreadPools
+from trackside.api.json_service import JsonService, Operation, OperationCall, Response
 from trackside.api.keys import Rights
 from trackside.api.locations import Locations
 from trackside.api.sagemaker_jobs import CheckQuota, TrainingJobs, no_quota
 from trackside.api.sagemaker_processing import ProcessingJobs
-from trackside.api.sagemaker_queue import QueueLook
 from trackside.api.sagemaker_search import JobSearch
-from trackside.api.sagemaker_tags import Tags
-from trackside.api.sagemaker_update import JobUpdate
-from trackside.api.validation import invalid, not_found, refused
+from trackside.api.sagemaker_update import JobUpdate, Tags
+from trackside.api.validation import invalid, not_found, parsed, refused
 from trackside.errors import (
     DiskFull,
     InvalidSpec,
@@ -26,13 +27,14 @@ from trackside.errors import (
 )
 from trackside.jobs.jobs import Jobs
 from trackside.jobs.queue import LimitOf, no_limit
+from trackside.records.members import member
 
 _RETRY_SECONDS = "5"
 
 
 def sagemaker(
     jobs: Jobs,
-    lanes: Lanes | None = None,
+    pools: ThreadPools | None = None,
     check_quota: CheckQuota = no_quota,
     limit_of: LimitOf = no_limit,
 ) -> JsonService:
@@ -54,12 +56,12 @@ def sagemaker(
         "DescribeProcessingJob": Operation(Rights.READ, processing.describe),
         "ListProcessingJobs": Operation(Rights.READ, processing.list, is_heavy=True),
         "StopProcessingJob": Operation(Rights.SUBMIT, processing.stop),
-        "TracksideQueue": Operation(Rights.READ, QueueLook(jobs, limit_of).look, is_heavy=True),
+        "TracksideQueue": Operation(Rights.READ, _Queue(jobs, limit_of).describe, is_heavy=True),
     }
-    return JsonService("sagemaker", operations, told, lanes)
+    return JsonService("sagemaker", operations, service_error, pools)
 
 
-def told(error: TracksideError) -> ServiceError:
+def service_error(error: TracksideError) -> ServiceError:
     match error:
         case JobElsewhere():
             return invalid(str(error))
@@ -72,8 +74,33 @@ def told(error: TracksideError) -> ServiceError:
         case QuotaExceeded() | OwnerLimitExceeded():
             return ServiceError("ResourceLimitExceeded", str(error))
         case StoreUnreachable() | DiskFull() | JobBusy():
-            # Nothing was left behind, so that clients may try again by themselves.
+            # Nothing was stored, so clients can retry.
             headers = {"retry-after": _RETRY_SECONDS}
             return ServiceError("ServiceUnavailable", str(error), 503, headers)
         case _:
             return invalid(str(error))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _QueueRequest:
+    with_own: bool = member("Trackside", bool, default=False)
+    """As in the other operations; there are no other parameters."""
+
+
+class _Queue:
+    """The queue of the server's machine, for our own clients: AWS has no such operation.
+
+    Every key may see which jobs wait and why, but not which key submitted a job.
+    """
+
+    def __init__(self, jobs: Jobs, limit_of: LimitOf) -> None:
+        self._jobs = jobs
+        self._limit_of = limit_of
+
+    def describe(self, call: OperationCall) -> Response:
+        parsed(_QueueRequest, call.params)
+        queue: dict[str, Any] = asdict(self._jobs.queue(self._limit_of))
+        entries = [*queue["running"], *(waiter["entry"] for waiter in queue["waiting"])]
+        for entry in entries:
+            del entry["key"]
+        return queue

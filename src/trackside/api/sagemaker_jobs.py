@@ -1,20 +1,29 @@
 """Training jobs: created, described, listed, stopped and deleted."""
 
 import logging
+import os
+import shutil
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from fnmatch import fnmatchcase
 from typing import Any
 
 from trackside.api import tokens
 from trackside.api.call import ServiceError
-from trackside.api.images import interpreter_for
-from trackside.api.json_service import Answer, Ask
+from trackside.api.json_service import OperationCall, Response
 from trackside.api.locations import Locations
 from trackside.api.ownership import acting_for, check_may_change, shown_to
 from trackside.api.sagemaker_responses import OWN, described, summary
 from trackside.api.validation import invalid, parsed, refused, wire_violations
-from trackside.errors import InvalidSpec, JobExists, JobNotFound, QuotaExceeded, Violation
+from trackside.errors import (
+    InvalidSetting,
+    InvalidSpec,
+    JobExists,
+    JobNotFound,
+    QuotaExceeded,
+    Violation,
+)
 from trackside.jobs.describe import arn
 from trackside.jobs.index import Order, Page
 from trackside.jobs.jobs import Jobs
@@ -25,6 +34,7 @@ from trackside.records.spec import JOB_NAME, OPTION_NAMES, JobSpec
 from trackside.records.status import Status
 from trackside.rules import capture_plan, remote_rules
 from trackside.rules.validation import violations as rule_violations
+from trackside.settings import Settings
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +58,7 @@ class JobName:
 class Deleting:
     name: str = member("TrainingJobName", pattern=JOB_NAME, least=1, most=63)
     with_own: bool = member("Trackside", bool, default=False)
-    """Answer what stays in storage. AWS answers nothing, and has no words for those below."""
+    """Return what stays in storage. AWS returns nothing, and has no names for the options below."""
     data: bool = member("TracksideData", bool, default=False)
     checkpoints: bool = member("TracksideCheckpoints", bool, default=False)
 
@@ -57,7 +67,7 @@ class Deleting:
 class Describing:
     name: str = member("TrainingJobName", pattern=JOB_NAME, least=1, most=63)
     with_own: bool = member("Trackside", bool, default=False)
-    """Also what AWS has no words for: our own clients ask for it, others cannot."""
+    """Include what AWS has no names for: our own clients request it, others cannot."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,74 +127,74 @@ class TrainingJobs:
         self._check_quota = check_quota
         self._limit_of = limit_of
 
-    def create(self, ask: Ask) -> Answer:
-        spec = self._spec(ask)
+    def create(self, call: OperationCall) -> Response:
+        spec = self._spec(call)
         try:
-            self._enqueue(spec, ask)
+            self._enqueue(spec, call)
         except JobExists as error:
-            text = _EXISTS.format(arn(spec.name, ask.region))
+            text = _EXISTS.format(arn(spec.name, call.region))
             raise ServiceError("ResourceInUse", text) from error
-        return {"TrainingJobArn": arn(spec.name, ask.region)}
+        return {"TrainingJobArn": arn(spec.name, call.region)}
 
-    def describe(self, ask: Ask) -> Answer:
-        asked = parsed(Describing, ask.given)
-        job = self._jobs.describe(asked.name, region=ask.region)
-        told = described(job, with_own=asked.with_own)
-        return shown_to(ask.caller, asked.name, told, self._jobs)
+    def describe(self, call: OperationCall) -> Response:
+        request = parsed(Describing, call.params)
+        job = self._jobs.describe(request.name, region=call.region)
+        description = described(job, with_own=request.with_own)
+        return shown_to(call.caller, request.name, description, self._jobs)
 
-    def list(self, ask: Ask) -> Answer:
-        listing = parsed(Listing, ask.given)
+    def list(self, call: OperationCall) -> Response:
+        listing = parsed(Listing, call.params)
         if listing.warm_pool or listing.plan:
             return {"TrainingJobSummaries": []}
         page = listing.page
         if listing.token:
             form = tokens.key_form(page.order)
-            page = replace(page, after=tuple(tokens.place_of(listing.token, ask.given, form)))
+            page = replace(page, after=tuple(tokens.position_in(listing.token, call.params, form)))
         rows = self._jobs.page(page)
         shown = rows[: listing.max_results]
-        answer: dict[str, Any] = {
+        response: dict[str, Any] = {
             "TrainingJobSummaries": [
-                summary(row, ask.region, with_own=listing.with_own) for row in shown
+                summary(row, call.region, with_own=listing.with_own) for row in shown
             ]
         }
         if listing.with_own:
-            own = {"owner": acting_for(ask.caller, self._jobs)}
+            own = {"owner": acting_for(call.caller, self._jobs)}
             disk = self._jobs.disk_trouble
-            answer[OWN] = {"output": self._jobs.settings.output, "disk": disk, **own}
-            answer[OWN]["options"] = [*OPTION_NAMES]
+            response[OWN] = {"output": self._jobs.settings.output, "disk": disk, **own}
+            response[OWN]["options"] = [*OPTION_NAMES]
         if len(rows) > len(shown):
-            answer["NextToken"] = tokens.token(ask.given, page.order.key(shown[-1]))
-        return answer
+            response["NextToken"] = tokens.token(call.params, page.order.key(shown[-1]))
+        return response
 
-    def stop(self, ask: Ask) -> Answer:
-        name = parsed(JobName, ask.given).name
-        check_may_change(ask, name, self._jobs)
+    def stop(self, call: OperationCall) -> Response:
+        name = parsed(JobName, call.params).name
+        check_may_change(call, name, self._jobs)
         before = self._jobs.record(name).history.state
         if not before.is_final:
-            # It may end by itself in between; then there is nothing left to stop.
+            # It may end in between; then there is nothing to stop.
             self._jobs.stop(name)
             return None
         raise invalid(
             f"The request was rejected because the training job is in status {before.status}."
         )
 
-    def delete(self, ask: Ask) -> Answer:
-        asked = parsed(Deleting, ask.given)
-        check_may_change(ask, asked.name, self._jobs)
-        kept = self._jobs.delete(asked.name, data=asked.data, checkpoints=asked.checkpoints)
-        return {OWN: [asdict(each) for each in kept]} if asked.with_own else None
+    def delete(self, call: OperationCall) -> Response:
+        request = parsed(Deleting, call.params)
+        check_may_change(call, request.name, self._jobs)
+        kept = self._jobs.delete(request.name, data=request.data, checkpoints=request.checkpoints)
+        return {OWN: [asdict(each) for each in kept]} if request.with_own else None
 
-    def _spec(self, ask: Ask) -> JobSpec:
+    def _spec(self, call: OperationCall) -> JobSpec:
         """With every violation at once, those of its rules too."""
         violations: list[Violation] = []
         spec = None
         try:
-            spec = JobSpec.from_request(_with_time_limit(ask.given))
+            spec = JobSpec.from_request(_with_time_limit(call.params))
         except InvalidSpec as error:
             violations += error.violations
         if spec is not None:
             violations += [*wire_violations(spec), *rule_violations(spec)]
-            violations += self._locations.violations(spec, ask.caller)
+            violations += self._locations.violations(spec, call.caller)
             violations += remote_rules.violations(spec, self._jobs.settings)
         if spec is None or violations:
             raise refused(violations)
@@ -193,20 +203,20 @@ class TrainingJobs:
             return replace(spec, options=replace(spec.options, python=python))
         return spec
 
-    def _enqueue(self, spec: JobSpec, ask: Ask) -> None:
+    def _enqueue(self, spec: JobSpec, call: OperationCall) -> None:
         for sentence in capture_plan.unsaved(spec):
             logger.warning("job %s: %s", spec.name, sentence)
-        owner = acting_for(ask.caller, self._jobs)
+        owner = acting_for(call.caller, self._jobs)
         limit = self._limit_of(owner)
         limit.check(owner, asked_by(spec))
         if self._jobs.settings.enforce == "types":
             spec = asking_by_type(spec, limit.of(self._jobs.capacity))
-        self._check_room(owner, spec.name)
-        self._jobs.enqueue(spec, key=ask.caller.id, who=ask.caller.label, owner=owner)
+        self._check_capacity(owner, spec.name)
+        self._jobs.enqueue(spec, key=call.caller.id, who=call.caller.label, owner=owner)
         self._jobs.refresh(spec.name)
 
-    def _check_room(self, owner: str, name: str) -> None:
-        """A client that asks again, as it got no answer, is told that its job exists."""
+    def _check_capacity(self, owner: str, name: str) -> None:
+        """A client that retries, as it got no response, gets the error that its job exists."""
         try:
             self._check_quota(owner)
         except QuotaExceeded:
@@ -219,8 +229,37 @@ class TrainingJobs:
 def _with_time_limit(given: Mapping[str, Any]) -> Mapping[str, Any]:
     """As AWS fills it in. Our own client, known by its options, names none if it wants none."""
     stopping = given.get("StoppingCondition") or {}
-    is_wrong = not isinstance(stopping, Mapping)  # which its validation tells
+    is_wrong = not isinstance(stopping, Mapping)  # which its validation reports
     if OWN in given or is_wrong or stopping.get("MaxRuntimeInSeconds") is not None:
         return given
     limit = {"MaxRuntimeInSeconds": DEFAULT_RUNTIME_SECONDS}
     return {**given, "StoppingCondition": {**stopping, **limit}}
+
+
+def interpreter_for(image: str | None, settings: Settings) -> str | None:
+    """By the first pattern of TRACKSIDE_IMAGES that fits the image's name and tag, whatever its
+    registry; else TRACKSIDE_PYTHON. None is the interpreter that Trackside itself runs in."""
+    name = (image or "").rpartition("/")[2]
+    for pattern, program in _image_table(settings.images):
+        if fnmatchcase(name, pattern):
+            return _program(program, "TRACKSIDE_IMAGES")
+    return _program(settings.python, "TRACKSIDE_PYTHON") if settings.python else None
+
+
+def _image_table(text: str) -> list[tuple[str, str]]:
+    rows = [row.partition("=") for row in text.split(",") if row.strip()]
+    for pattern, _, program in rows:
+        if not pattern.strip() or not program.strip():
+            raise InvalidSetting(
+                f"TRACKSIDE_IMAGES = {text!r} is not of the form PATTERN=PROGRAM,…, such as "
+                "'pytorch-training:2.*=/opt/torch/bin/python'."
+            )
+    return [(pattern.strip(), program.strip()) for pattern, _, program in rows]
+
+
+def _program(program: str, setting: str) -> str:
+    path = os.path.abspath(os.path.expanduser(program)) if os.sep in program else None
+    path = path or shutil.which(program)
+    if path is None or not os.access(path, os.X_OK):
+        raise InvalidSetting(f"{setting} names {program!r}, which is no program of this machine.")
+    return path

@@ -1,11 +1,11 @@
-"""Rule evaluations, told as the processing jobs that SageMaker runs them in."""
+"""Rule evaluations, described as the processing jobs that SageMaker runs them in."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from trackside.api import tokens
-from trackside.api.json_service import Answer, Ask
+from trackside.api.json_service import OperationCall, Response
 from trackside.api.ownership import check_may_change, shown_to
 from trackside.api.sagemaker_responses import moment, wire
 from trackside.api.validation import invalid, not_found, parsed
@@ -19,7 +19,7 @@ from trackside.records.rule_status import Evaluation, RuleStatus
 from trackside.records.spec import RuleConfiguration
 
 _JOBS_AT_ONCE = 200
-"""Looked through for one page: most jobs have no rules, and each has to be opened to see."""
+"""Scanned for one page: most jobs have no rules, and each must be opened to see."""
 _STATUSES = ("InProgress", "Completed", "Failed", "Stopping", "Stopped")
 _DEFAULT_IMAGE = "sagemaker-debugger-rules"
 _DEFAULT_INSTANCE = "local"
@@ -43,7 +43,7 @@ class Listing:
     sort_by: str = member("SortBy", default="CreationTime", choices=("CreationTime",))
     sort_order: str = member("SortOrder", default="Descending", choices=("Ascending", "Descending"))
 
-    def fits(self, record: Record, evaluation: Evaluation) -> bool:
+    def matches(self, record: Record, evaluation: Evaluation) -> bool:
         name = rule_job(record.spec.name, evaluation.key).lower()
         modified = evaluation.modified
         return (
@@ -58,18 +58,18 @@ class ProcessingJobs:
     def __init__(self, jobs: Jobs) -> None:
         self._jobs = jobs
 
-    def describe(self, ask: Ask) -> Answer:
-        record, evaluation = self._find(ask)
-        told = _described(record, evaluation, ask.region)
-        return shown_to(ask.caller, record.spec.name, told, self._jobs)
+    def describe(self, call: OperationCall) -> Response:
+        record, evaluation = self._find(call)
+        description = _described(record, evaluation, call.region)
+        return shown_to(call.caller, record.spec.name, description, self._jobs)
 
-    def list(self, ask: Ask) -> Answer:
+    def list(self, call: OperationCall) -> Response:
         """A page may be short, and even empty, with a token that leads on."""
-        listing = parsed(Listing, ask.given)
+        listing = parsed(Listing, call.params)
         after: tuple[Any, ...] | None = None
         skip = 0
         if listing.token:
-            after, skip = tokens.place_after(listing.token, ask.given, Order.CREATED)
+            after, skip = tokens.position_after(listing.token, call.params, Order.CREATED)
         page = Page(
             order=Order.CREATED,
             descending=listing.sort_order == "Descending",
@@ -82,22 +82,22 @@ class ProcessingJobs:
         rows = self._jobs.page(page)
         for row in rows:
             for number, (record, evaluation) in enumerate(self._evaluated(row.name)):
-                if number < skip or not listing.fits(record, evaluation):
+                if number < skip or not listing.matches(record, evaluation):
                     continue
                 if len(found) == listing.max_results:
-                    token = tokens.token(ask.given, [after, number])
+                    token = tokens.token(call.params, [after, number])
                     return {"ProcessingJobSummaries": found, "NextToken": token}
-                found.append(_summary(record, evaluation, ask.region))
+                found.append(_summary(record, evaluation, call.region))
             after, skip = page.order.key(row), 0
-        answer: dict[str, Any] = {"ProcessingJobSummaries": found}
+        response: dict[str, Any] = {"ProcessingJobSummaries": found}
         if len(rows) == _JOBS_AT_ONCE:
-            answer["NextToken"] = tokens.token(ask.given, [after, 0])
-        return answer
+            response["NextToken"] = tokens.token(call.params, [after, 0])
+        return response
 
-    def stop(self, ask: Ask) -> Answer:
+    def stop(self, call: OperationCall) -> Response:
         """Its evaluator ends the rule within seconds; until then it is Stopping."""
-        record, evaluation = self._find(ask)
-        check_may_change(ask, record.spec.name, self._jobs)
+        record, evaluation = self._find(call)
+        check_may_change(call, record.spec.name, self._jobs)
         status = status_of(evaluation)
         if status in ("Completed", "Failed", "Stopped"):
             text = f"The request was rejected because the processing job is in status {status}."
@@ -106,8 +106,8 @@ class ProcessingJobs:
             self._jobs.stop_rule(record.spec.name, evaluation.key)
         return None
 
-    def _find(self, ask: Ask) -> tuple[Record, Evaluation]:
-        found = self._jobs.find_rule_job(parsed(ProcessingName, ask.given).name)
+    def _find(self, call: OperationCall) -> tuple[Record, Evaluation]:
+        found = self._jobs.find_rule_job(parsed(ProcessingName, call.params).name)
         if found is None:
             raise not_found()
         return found
@@ -134,7 +134,7 @@ def status_of(evaluation: Evaluation) -> str:
 
 def _described(record: Record, evaluation: Evaluation, region: str) -> dict[str, Any]:
     job, rule = record.spec.name, _configuration(record, evaluation)
-    told = {
+    description = {
         **_summary(record, evaluation, region),
         "TrainingJobArn": arn(job, region),
         "RoleArn": record.spec.role or ROLE_ARN,
@@ -150,15 +150,15 @@ def _described(record: Record, evaluation: Evaluation, region: str) -> dict[str,
         "ExitMessage": evaluation.details or None,
     }
     if status_of(evaluation) == "Failed":
-        told["FailureReason"] = evaluation.details or None
-    answer: dict[str, Any] = wire(told)
-    return answer
+        description["FailureReason"] = evaluation.details or None
+    response: dict[str, Any] = wire(description)
+    return response
 
 
 def _summary(record: Record, evaluation: Evaluation, region: str) -> dict[str, Any]:
     job = record.spec.name
     status = status_of(evaluation)
-    told = {
+    description = {
         "ProcessingJobName": rule_job(job, evaluation.key).lower(),
         "ProcessingJobArn": rule_arn(job, evaluation.key, region),
         "CreationTime": moment(record.history.created),
@@ -166,8 +166,8 @@ def _summary(record: Record, evaluation: Evaluation, region: str) -> dict[str, A
         "ProcessingJobStatus": status,
     }
     if status in ("Completed", "Failed", "Stopped"):
-        told["ProcessingEndTime"] = moment(evaluation.modified)
-    return told
+        description["ProcessingEndTime"] = moment(evaluation.modified)
+    return description
 
 
 def _configuration(record: Record, evaluation: Evaluation) -> RuleConfiguration:

@@ -1,4 +1,4 @@
-"""What SageMaker answers about a job: our description in the form of its wire."""
+"""Descriptions of a job in SageMaker's wire format."""
 
 import math
 from collections.abc import Mapping, Sequence, Set
@@ -15,21 +15,21 @@ _RULES = ("DebugRuleConfigurations", "ProfilerRuleConfigurations")
 
 
 def described(job: Mapping[str, Any], *, with_own: bool = False) -> dict[str, Any]:
-    """With the defaults that the service adds; what is none of its words only for those who ask."""
-    told: dict[str, Any] = wire({key: value for key, value in job.items() if key != OWN})
+    """With the defaults that the service adds; members that it does not know only on request."""
+    description: dict[str, Any] = wire({key: value for key, value in job.items() if key != OWN})
     if with_own:
-        told[OWN] = job[OWN]
+        description[OWN] = job[OWN]
     for member in _RULES:
-        for rule in told.get(member, ()):
+        for rule in description.get(member, ()):
             rule.setdefault("VolumeSizeInGB", 0)
-    if metrics := told.pop("FinalMetricDataList", []):
-        defined = told.get("AlgorithmSpecification", {}).get("MetricDefinitions", ())
-        told["FinalMetricDataList"] = _final(metrics, {each["Name"] for each in defined})
-    return told
+    if metrics := description.pop("FinalMetricDataList", []):
+        defined = description.get("AlgorithmSpecification", {}).get("MetricDefinitions", ())
+        description["FinalMetricDataList"] = _final(metrics, {each["Name"] for each in defined})
+    return description
 
 
 def summary(row: JobSummary, region: str, *, with_own: bool = False) -> dict[str, Any]:
-    told: dict[str, Any] = {
+    description: dict[str, Any] = {
         "TrainingJobName": row.name,
         "TrainingJobArn": arn(row.name, region),
         "CreationTime": moment(row.created),
@@ -38,18 +38,18 @@ def summary(row: JobSummary, region: str, *, with_own: bool = False) -> dict[str
         "SecondaryStatus": row.secondary,
     }
     if row.ended is not None:
-        told["TrainingEndTime"] = moment(row.ended)
+        description["TrainingEndTime"] = moment(row.ended)
     if with_own:
-        told[OWN] = {
+        description[OWN] = {
             "output": row.output,
             "training_started": row.training_started,
             "owner": row.owner or None,
         }
-    return told
+    return description
 
 
 def _final(metrics: Sequence[dict[str, Any]], defined: Set[str]) -> list[dict[str, Any]]:
-    """As many as the service has: those that were asked for first. JSON has no NaN."""
+    """As many as the service returns: those defined first. JSON has no NaN."""
     finite = [each for each in metrics if math.isfinite(each["Value"])]
     return sorted(finite, key=lambda each: each["MetricName"] not in defined)[:MOST_METRICS]
 
@@ -60,7 +60,7 @@ def moment(seconds: float) -> float:
 
 
 def wire(value: Any) -> Any:
-    """Times as numbers; what is absent is left out."""
+    """Times as numbers; absent members are left out."""
     if isinstance(value, datetime):
         return moment(value.timestamp())
     if isinstance(value, Mapping):

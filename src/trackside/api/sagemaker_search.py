@@ -1,7 +1,7 @@
-"""Search over training jobs: the expression's logic is `search_expression`'s, this finds and pages.
+"""Search over training jobs: `search_expression` has the expression's logic, this finds and pages.
 
-Jobs are gone through in the order asked for, and opened only when the expression needs more than
-the index knows.
+Jobs are read in the requested order, and opened only when the expression needs more than the index
+has.
 """
 
 import secrets
@@ -13,7 +13,7 @@ from typing import Any
 
 from trackside.api import tokens
 from trackside.api.budget import Budget
-from trackside.api.json_service import Answer, Ask
+from trackside.api.json_service import OperationCall, Response
 from trackside.api.ownership import shown_to
 from trackside.api.sagemaker_responses import OWN, described, summary
 from trackside.api.search_expression import Expression, value_at
@@ -54,24 +54,26 @@ class JobSearch:
     def __init__(self, jobs: Jobs, budget: Callable[[], Budget] = Budget) -> None:
         self._jobs = jobs
         self._budget = budget
-        """Of each call, in jobs that it looks at."""
+        """Of each call, in jobs that it reads."""
         self._sorted_before = SortedBefore()
 
-    def search(self, ask: Ask) -> Answer:
-        given = {key: value for key, value in ask.given.items() if key in _MEMBERS}
+    def search(self, call: OperationCall) -> Response:
+        given = {key: value for key, value in call.params.items() if key in _MEMBERS}
         searching = parsed(Searching, given)
         if searching.resource != "TrainingJob":
             raise invalid(f"Search on {searching.resource!r} is not offered here: TrainingJob is.")
-        expression = Expression.parse(ask.given.get("SearchExpression") or {})
+        expression = Expression.parse(call.params.get("SearchExpression") or {})
         order = _ORDERS.get(searching.sort_by)
         form = (str, int) if order is None else tokens.key_form(order)
-        place = tokens.place_of(searching.token, ask.given, form) if searching.token else None
+        position = (
+            tokens.position_in(searching.token, call.params, form) if searching.token else None
+        )
         if order is not None:
-            return self._walked(ask, searching, expression, place)
-        return self._sorted(ask, searching, expression, place)
+            return self._walked(call, searching, expression, position)
+        return self._sorted(call, searching, expression, position)
 
     def _walked(
-        self, ask: Ask, searching: Searching, expression: Expression, after: Any
+        self, call: OperationCall, searching: Searching, expression: Expression, after: Any
     ) -> dict[str, Any]:
         """A page may be short, and even empty, with a token that leads on."""
         order = _ORDERS[searching.sort_by]
@@ -81,10 +83,10 @@ class JobSearch:
         budget = self._budget()
         found: list[dict[str, Any]] = []
         last: JobSummary | None = None
-        for row, job in self._looked_at(ask, expression, page):
+        for row, job in self._descriptions(call, expression, page):
             is_full = job is not None and len(found) == searching.max_results
             if last is not None and (is_full or budget.is_spent):
-                return {"Results": found, "NextToken": tokens.token(ask.given, order.key(last))}
+                return {"Results": found, "NextToken": tokens.token(call.params, order.key(last))}
             if job is not None:
                 found.append({"TrainingJob": job})
             last = row
@@ -92,31 +94,32 @@ class JobSearch:
         return {"Results": found}
 
     def _sorted(
-        self, ask: Ask, searching: Searching, expression: Expression, place: Any
+        self, call: OperationCall, searching: Searching, expression: Expression, position: Any
     ) -> dict[str, Any]:
-        """By what the index does not know: all that match are looked at, once for all pages."""
-        number, skip = place or ("", 0)
+        """By members that the index does not have: all matching jobs are read, once for all
+        pages."""
+        number, skip = position or ("", 0)
         names = self._sorted_before.get(number)
         if names is None:
-            names = self._names_sorted(ask, searching, expression)
+            names = self._names_sorted(call, searching, expression)
             number = self._sorted_before.keep(names)
         end = skip + searching.max_results
-        jobs = (self._job(name, ask) for name in names[skip:end])
-        answer: dict[str, Any] = {"Results": [{"TrainingJob": job} for job in jobs if job]}
+        jobs = (self._job(name, call) for name in names[skip:end])
+        response: dict[str, Any] = {"Results": [{"TrainingJob": job} for job in jobs if job]}
         if end < len(names):
-            answer["NextToken"] = tokens.token(ask.given, [number, end])
-        return answer
+            response["NextToken"] = tokens.token(call.params, [number, end])
+        return response
 
     def _names_sorted(
-        self, ask: Ask, searching: Searching, expression: Expression
+        self, call: OperationCall, searching: Searching, expression: Expression
     ) -> Sequence[str]:
-        """Those without what they are sorted by come last."""
+        """Jobs without the sort key come last."""
         values: list[tuple[Any, str]] = []
-        looked_at = self._looked_at(ask, expression, Page(limit=_AT_ONCE))
-        for number, (row, job) in enumerate(looked_at):
+        descriptions = self._descriptions(call, expression, Page(limit=_AT_ONCE))
+        for number, (row, job) in enumerate(descriptions):
             if number == MOST_SORTED:
                 raise invalid(
-                    f"Sorting by {searching.sort_by!r} takes a look at each job, and there are "
+                    f"Sorting by {searching.sort_by!r} reads every job, and there are "
                     f"more than {MOST_SORTED:,}. Sort by one of {', '.join(_ORDERS)}."
                 )
             if job is not None:
@@ -127,25 +130,29 @@ class JobSearch:
             having.reverse()
         return [name for _, name in (*having, *(each for each in values if each[0] is None))]
 
-    def _looked_at(
-        self, ask: Ask, expression: Expression, page: Page
+    def _descriptions(
+        self, call: OperationCall, expression: Expression, page: Page
     ) -> Iterator[tuple[JobSummary, dict[str, Any] | None]]:
         """Every job in the order of the page; None for one that does not fit."""
         by_index = expression.names <= _IN_INDEX
         while rows := self._jobs.page(page):
             for row in rows:
-                if by_index and not expression.fits(summary(row, ask.region)):
+                if by_index and not expression.matches(summary(row, call.region)):
                     yield row, None
                     continue
-                job = self._job(row.name, ask)
-                yield row, job if job is not None and expression.fits(job) else None
+                job = self._job(row.name, call)
+                yield row, job if job is not None and expression.matches(job) else None
             page = replace(page, after=page.order.key(rows[-1]))
 
-    def _job(self, name: str, ask: Ask) -> dict[str, Any] | None:
+    def _job(self, name: str, call: OperationCall) -> dict[str, Any] | None:
         try:
-            with_own = bool(ask.given.get(OWN))
-            told = described(self._jobs.describe(name, region=ask.region), with_own=with_own)
-            job = shown_to(ask.caller, name, told, self._jobs)  # nor can anybody search for it
+            with_own = bool(call.params.get(OWN))
+            description = described(
+                self._jobs.describe(name, region=call.region), with_own=with_own
+            )
+            job = shown_to(
+                call.caller, name, description, self._jobs
+            )  # secrets cannot be searched for
             tags = self._jobs.tags(name)
         except JobNotFound:  # deleted since the page was read
             return None
@@ -154,8 +161,8 @@ class JobSearch:
 
 
 class SortedBefore:
-    """The names of the latest sorted searches, so that their next pages need no look at every job.
-    Thread-safe. What is no longer kept is sorted again."""
+    """The names of the latest sorted searches, so that their next pages need not read every job.
+    Thread-safe. What is no longer cached is sorted again."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[str, Sequence[str]] = OrderedDict()

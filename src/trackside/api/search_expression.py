@@ -12,7 +12,7 @@ _KEYED = {
     "Tags": ("Key", "Value"),
     "Metrics": ("MetricName", "Value"),
 }
-"""Lists that are asked for by a key, as `Tags.team`; metrics are the final ones."""
+"""Lists whose items are found by a key, as `Tags.team`; metrics are the final ones."""
 _LIST_NAMES = {"Metrics": "FinalMetricDataList"}
 _PRESENCE = ("Exists", "NotExists")
 
@@ -45,7 +45,7 @@ class Filter:
             raise invalid(f"The filter on {name!r} has no Value, which {operator} needs.")
         return cls(name, operator, str(given.get("Value", "")))
 
-    def fits(self, record: Mapping[str, Any]) -> bool:
+    def matches(self, record: Mapping[str, Any]) -> bool:
         held = value_at(record, self.name)
         if self.operator in _PRESENCE:
             return (held is not None) is (self.operator == "Exists")
@@ -65,11 +65,11 @@ class Nested:
     list_name: str
     filters: Sequence[Filter]
 
-    def fits(self, record: Mapping[str, Any]) -> bool:
+    def matches(self, record: Mapping[str, Any]) -> bool:
         items = value_at(record, self.list_name)
         if not isinstance(items, list):
             return False
-        return any(all(each.fits(item) for each in self.filters) for item in items)
+        return any(all(each.matches(item) for each in self.filters) for item in items)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +95,10 @@ class Expression:
         """What a record must have for this to be decided."""
         return set(self._names())
 
-    def fits(self, record: Mapping[str, Any]) -> bool:
+    def matches(self, record: Mapping[str, Any]) -> bool:
         if not self.parts:
             return True
-        return (any if self.is_any else all)(part.fits(record) for part in self.parts)
+        return (any if self.is_any else all)(part.matches(record) for part in self.parts)
 
     def _names(self) -> Iterator[str]:
         for part in self.parts:

@@ -1,4 +1,4 @@
-"""Everything that a server answers, put together."""
+"""All services of a server, put together."""
 
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -10,25 +10,22 @@ from trackside.api import cloudwatch
 from trackside.api.admission import Admission
 from trackside.api.app import App
 from trackside.api.call import Service
-from trackside.api.fair_pool import Lanes
+from trackside.api.fair_pool import ThreadPools
 from trackside.api.form_service import FormLikeJsonService, FormService
-from trackside.api.garbage_collection import GarbageCollector
-from trackside.api.health import Health
-from trackside.api.health_checks import looks
+from trackside.api.health import Health, checks
 from trackside.api.identity import Iam, Sts
 from trackside.api.job_credentials import JobCredentials
 from trackside.api.keys import AccessKeys
 from trackside.api.limits import Limits
 from trackside.api.logs import logs
-from trackside.api.pages import pages
+from trackside.api.pages import make_pages
 from trackside.api.quotas import Quotas
-from trackside.api.s3.cleanup import BucketCleanup
 from trackside.api.s3.relay import S3Relay
 from trackside.api.s3.service import S3
 from trackside.api.sagemaker import sagemaker
 from trackside.api.sessions import Sessions
 from trackside.api.telemetry import Telemetry
-from trackside.api.upkeep import Upkeep
+from trackside.api.upkeep import BucketCleanup, GarbageCollector, Upkeep
 from trackside.jobs.jobs import Jobs
 from trackside.jobs.retention import Keep
 from trackside.settings import Settings
@@ -38,7 +35,7 @@ _CLOSE_SECONDS = 10.0
 
 
 class Services:
-    """Inside the block jobs are started and looked after; `app` answers."""
+    """Inside the block jobs are started and kept alive; `app` handles requests."""
 
     def __init__(
         self,
@@ -56,28 +53,28 @@ class Services:
         self._quotas = Quotas(self.jobs, keys.quotas)
         limit_of = keys.limits(settings.jobs_per_key)
         sessions = Sessions(keys, credentials)
-        lanes = Lanes()
+        pools = ThreadPools()
         services: dict[str, Service] = {
-            "sagemaker": sagemaker(self.jobs, lanes, self._quotas.check, limit_of),
-            "logs": logs(self.jobs, lanes),
-            **_cloudwatch(self.jobs, lanes),
+            "sagemaker": sagemaker(self.jobs, pools, self._quotas.check, limit_of),
+            "logs": logs(self.jobs, pools),
+            **_cloudwatch(self.jobs, pools),
             "sts": Sts(sessions),
             "iam": Iam(),
             "s3": _s3(settings, environ),
         }
         self._upkeep = Upkeep(self.jobs)
         self._bucket_cleanup = BucketCleanup(settings.layout.buckets, settings.upload_age_seconds)
-        self._clearing = GarbageCollector(self.jobs, Keep.parse(settings.keep))
+        self._garbage_collector = GarbageCollector(self.jobs, Keep.parse(settings.keep))
         self._scheduler = self.jobs.scheduler(limit_of)
-        gate = Admission(Limits.of(settings))
-        telemetry = Telemetry(self.jobs, self._upkeep, gate, lanes)
-        health = Health(looks(self.jobs, self._upkeep), lambda: self.app.is_draining)
+        admission = Admission(Limits.of(settings))
+        telemetry = Telemetry(self.jobs, self._upkeep, admission, pools)
+        health = Health(checks(self.jobs, self._upkeep), lambda: self.app.is_draining)
         self.app = App(
             services,
             credentials,
-            pages(health, telemetry, keys),
+            make_pages(health, telemetry, keys),
             sessions=sessions,
-            gate=gate,
+            admission=admission,
             watch=telemetry.count,
         )
         self._open = ExitStack()
@@ -86,7 +83,7 @@ class Services:
         self._open.enter_context(self.jobs.index_kept_open())
         self._upkeep.start()
         self._bucket_cleanup.start()
-        self._clearing.start()
+        self._garbage_collector.start()
         self._quotas.start()
         self._open.enter_context(self._scheduler)
         return self
@@ -99,7 +96,7 @@ class Services:
     ) -> None:
         with self._open:
             self._quotas.close(timeout=_CLOSE_SECONDS)
-            self._clearing.close(timeout=_CLOSE_SECONDS)
+            self._garbage_collector.close(timeout=_CLOSE_SECONDS)
             self._bucket_cleanup.close(timeout=_CLOSE_SECONDS)
             self._upkeep.close(timeout=_CLOSE_SECONDS)
 
@@ -111,10 +108,10 @@ def _s3(settings: Settings, environ: Mapping[str, str]) -> Service:
     return S3(settings.layout.buckets) if access is None else S3Relay(access, environ)
 
 
-def _cloudwatch(jobs: Jobs, lanes: Lanes) -> dict[str, Service]:
+def _cloudwatch(jobs: Jobs, pools: ThreadPools) -> dict[str, Service]:
     operations = cloudwatch.operations(jobs)
-    asked = FormLikeJsonService("cloudwatch", operations, cloudwatch.told, lanes)
+    service = FormLikeJsonService("cloudwatch", operations, cloudwatch.service_error, pools)
     return {
-        "monitoring": asked,
-        "monitoring-form": FormService(cloudwatch.XML_NAMESPACE, asked),
+        "monitoring": service,
+        "monitoring-form": FormService(cloudwatch.XML_NAMESPACE, service),
     }

@@ -1,4 +1,5 @@
-"""Temporary keys, as AssumeRole gives them. Nothing is kept: the token holds the key, sealed."""
+"""Temporary keys, as AssumeRole returns them. Nothing is stored: the token holds the key,
+sealed."""
 
 import base64
 import binascii
@@ -18,12 +19,12 @@ _BOUND_TO = "session"
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Good for what its parent is good for, as long as that is, and until it expires."""
+    """Has the rights of its parent, as long as that is valid, and until it expires."""
 
     id: str
     secret: str
     parent: str
-    """The id of the key that asked."""
+    """The id of the key that requested it."""
     parent_mark: str
     """Of that key's secret. A later job of the same name has the same id and another secret."""
     expires: float
@@ -32,7 +33,7 @@ class Session:
 
 class Sessions:
     def __init__(self, keys: AccessKeys, parents: KeyRing | None = None) -> None:
-        """`parents` are those who may ask, where jobs may too."""
+        """`parents` are the keys that may request one, where keys of jobs may too."""
         self._keys = keys
         self._parents = parents or keys
 
@@ -48,10 +49,10 @@ class Sessions:
         return session, self._keys.seal(json.dumps(asdict(session)), _BOUND_TO)
 
     def find(self, token: str, key_id: str) -> Session | None:
-        """The session of this id; None for a token of somebody else's, when its time is over, and
-        when its parent is gone.
+        """The session with this id; None for another's token, after its time, and when its parent
+        was revoked.
 
-        A token beside a lasting key is one that was left in a client's environment.
+        A token beside a permanent key was left in a client's environment.
         """
         try:
             session = Session(**json.loads(self._keys.unseal(token, _BOUND_TO)))

@@ -1,7 +1,7 @@
-"""Signature Version 4, verified: who signed a request, and that it arrived as it was signed.
+"""Verifies Signature Version 4: which key signed a request, and that it arrived as it was signed.
 
-The canonical form is `trackside.sigv4`'s, the secrets come from `keys.py`, and each service puts
-refusals into its own words. Knows nothing of HTTP frameworks.
+`trackside.sigv4` builds the canonical form, `keys.py` has the secrets, and each service has its own
+error codes for a refusal. Independent of HTTP frameworks.
 """
 
 import hmac
@@ -26,15 +26,15 @@ from trackside.sigv4 import (
 PRESIGNED_MOST_SECONDS = 7 * 24 * 3600
 CONTENT_SHA256 = "x-amz-content-sha256"
 PRESIGNED_SERVICES = ("s3", "sts")
-"""An address is handed on to others, who add a body and headers: no other service takes one."""
+"""A presigned URL is passed to others, who add a body and headers: no other service accepts one."""
 
 _UNSIGNED_ALLOWED = (
-    # Its value is the payload's line of what is signed, so that nobody can change it. S3 allows it.
+    # Its value is part of the string to sign, so it cannot be changed. S3 allows it.
     CONTENT_SHA256,
-    # CloudFront adds it on the way. It means nothing to any service.
+    # CloudFront adds it. No service uses it.
     "x-amz-cf-id",
 )
-"""Of the `x-amz-` headers, all of which must be signed at AWS."""
+"""Other `x-amz-` headers must be signed, as at AWS."""
 _SIGNATURE = "X-Amz-Signature"
 _SKEW_SECONDS = {"s3": 15 * 60}
 _OTHER_SKEW_SECONDS = 5 * 60
@@ -58,14 +58,14 @@ class Refusal(Enum):
 
     MISSING = "no signature"
     MALFORMED = "the signature cannot be read"
-    MALFORMED_ADDRESS = "the presigned address cannot be read"
-    SIGNED_TWICE = "signed both in a header and in the address"
-    UNKNOWN_KEY = "nobody has this access key"
+    MALFORMED_ADDRESS = "the presigned URL is malformed"
+    SIGNED_TWICE = "signed both in a header and in the URL"
+    UNKNOWN_KEY = "unknown access key"
     UNSIGNED_HEADERS = "headers that change what a request does are not signed"
     NO_PAYLOAD_HASH = "nothing binds the body to the signature"
     MISMATCH = "the signature is wrong"
     SKEWED = "the clocks differ too much"
-    EXPIRED = "the presigned address is over"
+    EXPIRED = "the presigned URL has expired"
 
 
 class NotSigned(Exception):
@@ -78,19 +78,19 @@ class NotSigned(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Claim:
-    """What the request says about its own signature, in the header or in the query."""
+    """The request's own statement about its signature, in the header or in the query."""
 
     scope: Scope
     signed_headers: tuple[str, ...]
     signature: str
     timestamp: str
     seconds: int | None = None
-    """How long a presigned address is good for."""
+    """How long a presigned URL is valid."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A request of which all is right that can be judged before its body is read."""
+    """A request that passed all checks that need no body."""
 
     request: Request
     claim: _Claim
@@ -129,7 +129,7 @@ class Candidate:
 
 
 def scope_of(request: Request) -> Scope | None:
-    """Whom and what the request claims to be for, not verified: enough to find the service."""
+    """The key and service that the request claims, not verified: enough to find the service."""
     try:
         if "authorization" in request.headers:
             return _scope_in_header(request.headers["authorization"])
@@ -139,7 +139,7 @@ def scope_of(request: Request) -> Scope | None:
 
 
 def session_token_of(request: Request) -> str:
-    """What comes with a temporary key, in the header or in a presigned address."""
+    """The token of a temporary key, in the header or in a presigned URL."""
     if "authorization" in request.headers:
         return request.headers.get("x-amz-security-token", "")
     if "X-Amz-Security-Token=" not in request.query:
@@ -200,11 +200,11 @@ def _claim(request: Request) -> _Claim:
         return _claim_in_header(request.headers)
     if is_presigned:
         return _claim_in_query(given)
-    raise NotSigned(Refusal.MISSING, f"Nobody has signed the request. {_WAY_OUT}")
+    raise NotSigned(Refusal.MISSING, f"The request is not signed. {_WAY_OUT}")
 
 
 def _of_a_signature(query: str) -> dict[str, str]:
-    """The members `X-Amz-…`. Of two of one name nobody could tell which is meant."""
+    """The members `X-Amz-…`. A repeated one would be ambiguous."""
     given: dict[str, str] = {}
     seen: set[str] = set()
     for name, value in pairs_of(query):

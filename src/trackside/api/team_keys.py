@@ -1,7 +1,7 @@
 """Access keys that the servers of a team share: rows of its database, sealed with the team's key.
 
-A server reads them once a second, so that what was changed at another holds here within two. While
-the database is away those that were read last count on, for a bounded time.
+A server reads them once a second, so that a change at another one takes effect within two. While
+the database is unavailable, the last known keys stay valid for a limited time.
 """
 
 import json
@@ -27,10 +27,10 @@ logger = logging.getLogger(__name__)
 
 _PAUSE_SECONDS = 1.0
 LEAST_GRACE_SECONDS = 10.0
-"""A database that answers may take as long, on a machine that hardly moves."""
+"""A working database may take as long, on a very busy machine."""
 _CLOSE_SECONDS = 10.0
 _PROOF = "team key"
-"""What is sealed to be opened by whoever has the same key."""
+"""Sealed text that can only be opened with the same key."""
 _BEFORE = "keys.before-team.json"
 
 
@@ -41,7 +41,7 @@ class TeamKeys:
         self._grace_seconds = grace_seconds
         self._keys: dict[str, AccessKey] = {}
         self._read_at: float | None = None
-        """By the monotonic clock; None while nobody looks by himself."""
+        """By the monotonic clock; None while no thread reads regularly."""
         self._damaged: set[str] = set()
 
     @property
@@ -50,7 +50,7 @@ class TeamKeys:
         return self._database.address
 
     @property
-    def trouble(self) -> str:
+    def problem(self) -> str:
         if self._read_at is None:
             return ""
         age = time.monotonic() - self._read_at
@@ -58,7 +58,7 @@ class TeamKeys:
             return ""
         return (
             f"The database with the access keys of this server has not answered for {age:.0f} s, "
-            "and nobody knows which of them are still good. Jobs go on; try again later."
+            "and it is unknown which of them are still valid. Jobs continue; try again later."
         )
 
     def known(self) -> Mapping[str, AccessKey]:
@@ -126,7 +126,7 @@ class TeamKeys:
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Inside, the keys are read by a thread, and nobody waits for the database."""
+        """Inside, a thread reads the keys, and no request waits for the database."""
         self._keys = self._read()
         self._read_at = time.monotonic()
         worker = Worker(
@@ -147,7 +147,7 @@ class TeamKeys:
 
     @contextmanager
     def _connected(self) -> Iterator[None]:
-        """Who asks now and then keeps no connection."""
+        """Occasional callers keep no connection open."""
         try:
             yield
         finally:
@@ -162,7 +162,7 @@ class TeamKeys:
         return self._parsed(self._database.read(_ALL))
 
     def _parsed(self, rows: list[tuple[str, str]]) -> dict[str, AccessKey]:
-        """A damaged one is nobody's key; the others count."""
+        """A damaged key is ignored; the others are valid."""
         keys = {}
         for key_id, text in rows:
             try:
@@ -179,7 +179,7 @@ class TeamKeys:
         try:
             secret = file.seal.unseal(key.sealed, key.id)
         except (InvalidTag, ValueError):
-            return key  # it opens no more here than there
+            return key  # it can be opened neither here nor there
         return replace(key, sealed=self.seal.seal(secret, key.id))
 
 
@@ -207,7 +207,7 @@ def _write(
 
 
 def _copy(path: Path) -> None:
-    """Once: what was first is what somebody may want back."""
+    """Once: the first copy is the one that may be needed again."""
     copy = path.with_name(_BEFORE)
     if not copy.exists():
         durable.write_json(copy, json.loads(path.read_bytes()), mode=0o600)

@@ -1,6 +1,6 @@
-"""Opaque places in a listing, for clients to hand back: bound to the question they belong to.
+"""Opaque positions in a listing that clients pass back: bound to the parameters of the listing.
 
-Anybody can write one, so that a place is taken only in the form that its listing gives out.
+Untrusted: a position is accepted only in the form that its listing creates.
 """
 
 import base64
@@ -15,7 +15,7 @@ from trackside.api.validation import invalid
 from trackside.jobs.index import Order
 
 _DIGEST_CHARACTERS = 16
-_NOT_ASKED = ("NextToken", "MaxResults", "nextToken", "limit", "startFromHead")
+_PAGING = ("NextToken", "MaxResults", "nextToken", "limit", "startFromHead")
 _COUNTED_MOST = 2**53
 _COLUMNS = {"name": str, "status": str, "created": float, "modified": float}
 
@@ -24,53 +24,54 @@ Form = type | tuple["Form", ...] | None
 
 
 def key_form(order: Order) -> tuple[Form, ...]:
-    """Of a place between two jobs in this order."""
+    """Of a position between two jobs in this order."""
     return tuple(_COLUMNS[column] for column in order.value)
 
 
-def token(asked: Mapping[str, Any], place: Any) -> str:
-    text = json.dumps([_digest(asked), place], separators=(",", ":"))
+def token(params: Mapping[str, Any], position: Any) -> str:
+    text = json.dumps([_digest(params), position], separators=(",", ":"))
     return base64.urlsafe_b64encode(text.encode()).decode()
 
 
-def place_of(given: str, asked: Mapping[str, Any], form: Form) -> Any:
-    """ValidationException for what is no token, or is one of another question."""
+def position_in(given: str, params: Mapping[str, Any], form: Form) -> Any:
+    """ValidationException for an invalid token, or one of another listing."""
     try:
-        digest, place = read_json(base64.b64decode(given, b"-_", validate=True))
+        digest, position = read_json(base64.b64decode(given, b"-_", validate=True))
     except (binascii.Error, ValueError, TypeError):
         raise invalid("Invalid pagination token.") from None
-    if digest != _digest(asked):
+    if digest != _digest(params):
         raise invalid("Invalid pagination token: it belongs to a listing with other conditions.")
-    if not _fits(place, form):
+    if not _matches(position, form):
         raise invalid("Invalid pagination token.")
-    return place
+    return position
 
 
-def place_after(given: str, asked: Mapping[str, Any], order: Order) -> tuple[Any, int]:
-    """A place between two jobs (None: before all), and how much of what follows it is seen."""
-    after, skip = place_of(given, asked, (None, int))
-    if after is not None and not _fits(after, key_form(order)):
+def position_after(given: str, params: Mapping[str, Any], order: Order) -> tuple[Any, int]:
+    """A position between two jobs (None: before all), and how many of the following items were
+    listed."""
+    after, skip = position_in(given, params, (None, int))
+    if after is not None and not _matches(after, key_form(order)):
         raise invalid("Invalid pagination token.")
     return None if after is None else tuple(after), skip
 
 
-def _fits(place: Any, form: Form) -> bool:
+def _matches(position: Any, form: Form) -> bool:
     match form:
         case None:
-            return place is None or isinstance(place, list)
+            return position is None or isinstance(position, list)
         case tuple():
-            is_list = isinstance(place, list) and len(place) == len(form)
-            return is_list and all(_fits(*each) for each in zip(place, form, strict=True))
+            is_list = isinstance(position, list) and len(position) == len(form)
+            return is_list and all(_matches(*each) for each in zip(position, form, strict=True))
     if form is float:
-        return type(place) in (int, float)
+        return type(position) in (int, float)
     if form is int:
-        return type(place) is int and 0 <= place <= _COUNTED_MOST
-    if isinstance(place, str) and "\0" in place:
+        return type(position) is int and 0 <= position <= _COUNTED_MOST
+    if isinstance(position, str) and "\0" in position:
         return False
-    return type(place) is form
+    return type(position) is form
 
 
-def _digest(asked: Mapping[str, Any]) -> str:
-    conditions = {key: value for key, value in asked.items() if key not in _NOT_ASKED}
+def _digest(params: Mapping[str, Any]) -> str:
+    conditions = {key: value for key, value in params.items() if key not in _PAGING}
     text = json.dumps(conditions, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:_DIGEST_CHARACTERS]

@@ -1,6 +1,6 @@
-"""What is wrong with a request, in the words of AWS: programs look for them.
+"""What is wrong with a request, in AWS's own wording: programs check for it.
 
-The constraints themselves are `members`' and `spec`'s.
+`members` and `spec` define the constraints.
 """
 
 import re
@@ -84,8 +84,8 @@ def parsed(cls: type[T], given: Mapping[str, Any]) -> T:
 
 
 def wire_violations(spec: JobSpec) -> Iterator[Violation]:
-    """What is good for a job of this machine's own, and not for one that comes over the wire; what
-    it may name is `locations`' to say."""
+    """What is valid for a local job, but not for one from a client; `locations` checks the
+    locations that it names."""
     if spec.role is None:
         yield Violation("RoleArn", None, "is required", constraint="required")
     elif not re.fullmatch(ROLE, spec.role):
@@ -117,8 +117,8 @@ def _impossible_types(spec: JobSpec) -> Iterator[Violation]:
     """A slip of the pen would silently become the smallest machine."""
     resources = spec.resources
     types = {
-        f"ResourceConfig.InstanceGroups[{place}].InstanceType": group.instance_type
-        for place, group in enumerate(resources.groups)
+        f"ResourceConfig.InstanceGroups[{index}].InstanceType": group.instance_type
+        for index, group in enumerate(resources.groups)
     } or {"ResourceConfig.InstanceType": resources.instance_type}
     for field, given in types.items():
         if not is_possible(given):

@@ -1,4 +1,4 @@
-"""The S3 service over a folder, asked by real clients, at its own socket and behind another."""
+"""The S3 service over a folder, called by real clients, at its own socket and behind a relay."""
 
 import threading
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ BUCKET = "my-bucket"
 
 
 @dataclass
-class S3Place:
+class S3Endpoint:
     url: str
     buckets: Path
     keys: AccessKeys
@@ -67,7 +67,7 @@ class S3Place:
 
 
 @pytest.fixture(autouse=True)
-def patient_relays(monkeypatch: pytest.MonkeyPatch) -> None:
+def slow_relays(monkeypatch: pytest.MonkeyPatch) -> None:
     """A store of this machine that is slow is not away."""
     monkeypatch.setattr(upstream_client, "_CONNECT_SECONDS", 60.0)
     monkeypatch.setattr(upstream_client, "_IDLE_SECONDS", 60.0)
@@ -87,16 +87,16 @@ def listening(app: App, *, port: int = 0) -> Iterator[str]:
 
 
 @contextmanager
-def serving(service: Service, home: Path, *, port: int = 0) -> Iterator[S3Place]:
+def serving(service: Service, home: Path, *, port: int = 0) -> Iterator[S3Endpoint]:
     """A server of its own, with keys of its own."""
     keys = AccessKeys(home / "server")
     key, secret = keys.create("tests", Rights.ADMIN)
     with listening(App({"s3": service}, keys), port=port) as url:
-        yield S3Place(url, home / "buckets", keys, key.id, secret)
+        yield S3Endpoint(url, home / "buckets", keys, key.id, secret)
 
 
 @contextmanager
-def relaying(store: S3Place, home: Path) -> Iterator[S3Place]:
+def relaying(store: S3Endpoint, home: Path) -> Iterator[S3Endpoint]:
     """A server before a store that checks every signature: other keys, another region."""
     access = S3Access(store.url, "us-east-1", store.key_id, store.secret)
     with serving(S3Relay(access), home) as front:
@@ -104,7 +104,7 @@ def relaying(store: S3Place, home: Path) -> Iterator[S3Place]:
 
 
 @pytest.fixture(params=["embedded", "relayed"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[S3Place]:
+def endpoint(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[S3Endpoint]:
     with serving(S3(tmp_path / "buckets"), tmp_path) as store:
         if request.param == "embedded":
             yield store
@@ -114,8 +114,8 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[S3Place]:
 
 
 @pytest.fixture
-def s3(place: S3Place) -> Any:
-    """A client of an admin's, and a bucket to begin with."""
-    client = place.client()
+def s3(endpoint: S3Endpoint) -> Any:
+    """An admin's client, and a bucket."""
+    client = endpoint.client()
     client.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION})
     return client

@@ -1,4 +1,4 @@
-"""Signed chunks, made as the specification says and cut anywhere on the way."""
+"""Signed chunks, made by the specification and split anywhere on the way."""
 
 import base64
 import hashlib
@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.api.s3.conftest import BUCKET, REGION, S3Place
+from tests.api.s3.conftest import BUCKET, REGION, S3Endpoint
 from tests.api.s3.test_object_calls import content, refused
 from trackside.api.call import ServiceError
 from trackside.api.s3.aws_chunked import ChunkedBody, ChunkSigner
@@ -92,10 +92,14 @@ def test_a_body_that_ends_early_is_incomplete(left):
 
 
 def put_signed(
-    place: S3Place, chunks: list[bytes], *, trailers: dict[str, str], flipped: int | None = None
+    endpoint: S3Endpoint,
+    chunks: list[bytes],
+    *,
+    trailers: dict[str, str],
+    flipped: int | None = None,
 ) -> int:
     """The status of a PUT of the object 'k' in signed chunks; one bit of it may be flipped."""
-    url = urlsplit(place.url)
+    url = urlsplit(endpoint.url)
     now = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     headers = {
         "content-encoding": "aws-chunked",
@@ -106,13 +110,13 @@ def put_signed(
         "x-amz-decoded-content-length": str(sum(map(len, chunks))),
         **({"x-amz-trailer": ",".join(trailers)} if trailers else {}),
     }
-    scope = Scope(place.key_id, now[:8], REGION, "s3")
+    scope = Scope(endpoint.key_id, now[:8], REGION, "s3")
     request = Request("PUT", f"/{BUCKET}/k", "", headers)
     names = sorted(headers)
     form = headers["x-amz-content-sha256"]
-    signature = signature_of(request, form, names, scope, now, place.secret)
+    signature = signature_of(request, form, names, scope, now, endpoint.secret)
     headers["authorization"] = (
-        f"AWS4-HMAC-SHA256 Credential={place.key_id}/{scope}, "
+        f"AWS4-HMAC-SHA256 Credential={endpoint.key_id}/{scope}, "
         f"SignedHeaders={';'.join(names)}, Signature={signature.value}"
     )
     body = bytearray(encoded(chunks, trailers, signature))
@@ -130,10 +134,10 @@ def crc32_trailer(data: bytes) -> dict[str, str]:
 
 @pytest.mark.parametrize("sizes", [[], [5], [65536] * 3 + [7], [2 << 20, 1]], ids=str)
 @pytest.mark.parametrize("with_trailer", [False, True])
-def test_signed_chunks_arrive_as_the_object(place, s3, sizes, with_trailer):
+def test_signed_chunks_arrive_as_the_object(endpoint, s3, sizes, with_trailer):
     chunks = [os.urandom(size) for size in sizes]
     data = b"".join(chunks)
-    assert put_signed(place, chunks, trailers=crc32_trailer(data) if with_trailer else {}) == 200
+    assert put_signed(endpoint, chunks, trailers=crc32_trailer(data) if with_trailer else {}) == 200
     got = s3.get_object(Bucket=BUCKET, Key="k", ChecksumMode="ENABLED")
     assert got["Body"].read() == data
     if with_trailer:
@@ -141,11 +145,11 @@ def test_signed_chunks_arrive_as_the_object(place, s3, sizes, with_trailer):
 
 
 @pytest.mark.parametrize("flipped", [10, 200, 70_000, -120, -40])
-def test_a_signed_chunk_or_trailer_that_was_changed_stores_nothing(place, s3, flipped):
+def test_a_signed_chunk_or_trailer_that_was_changed_stores_nothing(endpoint, s3, flipped):
     chunks = [os.urandom(65536), os.urandom(10_000)]
     trailers = crc32_trailer(b"".join(chunks))
-    assert put_signed(place, chunks, trailers=trailers, flipped=flipped) in (400, 403)
+    assert put_signed(endpoint, chunks, trailers=trailers, flipped=flipped) in (400, 403)
     assert refused(s3.get_object, Bucket=BUCKET, Key="k") == ("NoSuchKey", 404)
-    assert put_signed(place, chunks, trailers=crc32_trailer(b"other")) == 400
-    assert put_signed(place, chunks, trailers=trailers) == 200
+    assert put_signed(endpoint, chunks, trailers=crc32_trailer(b"other")) == 400
+    assert put_signed(endpoint, chunks, trailers=trailers) == 200
     assert content(s3, "k") == b"".join(chunks)

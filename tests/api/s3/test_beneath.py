@@ -1,4 +1,4 @@
-"""Links in the folders of buckets, planted by somebody who can write there: S3 follows none."""
+"""Links in the folders of buckets, planted by a user who can write there: S3 follows none."""
 
 import os
 import shutil
@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from tests.api.s3.conftest import BUCKET, S3Place
+from tests.api.s3.conftest import BUCKET, S3Endpoint
 from tests.api.s3.test_object_calls import content, refused
 from trackside.api.s3.beneath import open_file, open_folder
 
-pytestmark = pytest.mark.parametrize("place", ["embedded"], indirect=True)
+pytestmark = pytest.mark.parametrize("endpoint", ["embedded"], indirect=True)
 
 SECRET = b"not for everybody"
 ABSENT = ("NoSuchKey", 404)
@@ -37,9 +37,9 @@ def outside(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.fixture
-def root(place: S3Place, s3: Any, outside: Path) -> Path:
+def root(endpoint: S3Endpoint, s3: Any, outside: Path) -> Path:
     """A bucket's folder with links to a file, to folders on the way, and upwards."""
-    root = place.buckets / BUCKET
+    root = endpoint.buckets / BUCKET
     s3.put_object(Bucket=BUCKET, Key="folder/own", Body=b"own")
     os.symlink(outside / "secret", root / "file")
     os.symlink(outside, root / "linked")
@@ -54,7 +54,7 @@ LED_OUT = ["file", "linked/secret", "linked/deep/secret", "folder/linked/secret"
 
 
 @pytest.mark.parametrize("key", LED_OUT)
-def test_what_a_link_leads_to_is_no_object(s3, root, key):
+def test_the_target_of_a_link_is_no_object(s3, root, key):
     given = {"Bucket": BUCKET, "Key": key}
     assert refused(s3.get_object, **given) == ABSENT
     assert refused(s3.head_object, **given) == ("404", 404)
@@ -69,7 +69,7 @@ def test_what_a_link_leads_to_is_no_object(s3, root, key):
     "given", [{}, {"Delimiter": "/"}, {"Prefix": "linked/"}, {"Prefix": "folder/"}, {"Prefix": "f"},
               {"Prefix": "up/"}, {"Prefix": "linked/", "Delimiter": "/"}],
 )  # fmt: skip
-def test_no_listing_shows_what_a_link_leads_to(s3, root, given):
+def test_no_listing_follows_links(s3, root, given):
     found = s3.list_objects_v2(Bucket=BUCKET, **given)
     keys = [each["Key"] for each in found.get("Contents", [])]
     prefixes = [each["Prefix"] for each in found.get("CommonPrefixes", [])]
@@ -92,8 +92,8 @@ def test_an_object_that_is_put_where_a_link_is_stays_in_its_bucket(s3, root, key
     assert refused(s3.get_object, Bucket=BUCKET, Key=key) == ABSENT
 
 
-def test_a_bucket_that_is_a_link_is_none(place, s3, outside):
-    os.symlink(outside, place.buckets / "linked-bucket")
+def test_a_bucket_that_is_a_link_is_none(endpoint, s3, outside):
+    os.symlink(outside, endpoint.buckets / "linked-bucket")
     given = {"Bucket": "linked-bucket", "Key": "secret"}
     absent = ("NoSuchBucket", 404)
     assert refused(s3.get_object, **given) == absent
@@ -104,8 +104,8 @@ def test_a_bucket_that_is_a_link_is_none(place, s3, outside):
 
 
 @pytest.mark.parametrize("name", ["", "locks", "keys", "uploads", "records"])
-def test_the_servers_own_folder_in_a_bucket_is_never_a_link(place, s3, outside, name):
-    hidden = place.buckets / BUCKET / ".trackside"
+def test_the_servers_own_folder_in_a_bucket_is_never_a_link(endpoint, s3, outside, name):
+    hidden = endpoint.buckets / BUCKET / ".trackside"
     planted = hidden / name if name else hidden
     if planted.exists():
         planted.rename(planted.with_name("away"))
@@ -128,8 +128,8 @@ def test_the_servers_own_folder_in_a_bucket_is_never_a_link(place, s3, outside, 
             assert (found[0], found[1]["HTTPStatusCode"]) == DENIED
 
 
-def test_a_lock_that_is_a_link_is_not_opened(place, s3, outside):
-    locks = place.buckets / BUCKET / ".trackside" / "locks"
+def test_a_lock_that_is_a_link_is_not_opened(endpoint, s3, outside):
+    locks = endpoint.buckets / BUCKET / ".trackside" / "locks"
     locks.mkdir(parents=True)
     for number in range(256):
         os.symlink(outside / "new", locks / f"{number:02x}")
@@ -137,11 +137,11 @@ def test_a_lock_that_is_a_link_is_not_opened(place, s3, outside):
 
 
 @pytest.mark.parametrize("name", ["data", "sealed"])
-def test_parts_of_an_upload_are_not_written_through_a_link(place, s3, outside, name):
+def test_parts_of_an_upload_are_not_written_through_a_link(endpoint, s3, outside, name):
     upload = s3.create_multipart_upload(Bucket=BUCKET, Key="k")["UploadId"]
     given = {"Bucket": BUCKET, "Key": "k", "UploadId": upload}
     first = s3.upload_part(**given, PartNumber=1, Body=b"1")["ETag"]
-    folder = place.buckets / BUCKET / ".trackside" / "uploads" / upload
+    folder = endpoint.buckets / BUCKET / ".trackside" / "uploads" / upload
     (folder / "data").rename(folder / "away")
     os.symlink(outside / "secret", folder / name)
     s3.upload_part(**given, PartNumber=2, Body=b"2")
@@ -151,20 +151,20 @@ def test_parts_of_an_upload_are_not_written_through_a_link(place, s3, outside, n
 
 
 @pytest.mark.parametrize("file", ["../../../../outside/secret", "/etc/hostname", "data/../x", ""])
-def test_the_record_of_a_part_names_no_file_elsewhere(place, s3, outside, file):
+def test_the_record_of_a_part_names_no_file_elsewhere(endpoint, s3, outside, file):
     upload = s3.create_multipart_upload(Bucket=BUCKET, Key="k")["UploadId"]
     given = {"Bucket": BUCKET, "Key": "k", "UploadId": upload}
     etag = s3.upload_part(**given, PartNumber=1, Body=SECRET)["ETag"]
-    record = place.buckets / BUCKET / ".trackside" / "uploads" / upload / "00001.part.json"
+    record = endpoint.buckets / BUCKET / ".trackside" / "uploads" / upload / "00001.part.json"
     record.write_text(record.read_text().replace('"file": "data"', f'"file": "{file}"'))
     assert s3.list_parts(**given).get("Parts", []) == []
     parts = {"Parts": [{"PartNumber": 1, "ETag": etag}]}
     assert refused(s3.complete_multipart_upload, **given, MultipartUpload=parts)[1] == 400
 
 
-def test_a_folder_that_becomes_a_link_while_it_is_used_leads_nowhere(place, s3, outside):
-    """Whoever looks at a path and then uses it would be led out sooner or later."""
-    root = place.buckets / BUCKET
+def test_a_folder_replaced_by_a_link_while_in_use_is_not_followed(endpoint, s3, outside):
+    """A server that checked a path and then used it would be redirected sooner or later."""
+    root = endpoint.buckets / BUCKET
     s3.put_object(Bucket=BUCKET, Key="swapped/secret", Body=b"own")
     is_over = threading.Event()
 
@@ -207,7 +207,7 @@ def _tried(call: Any, **given: Any) -> Any:
     return None
 
 
-def test_folders_are_entered_name_by_name(tmp_path, place):
+def test_folders_are_entered_name_by_name(tmp_path, endpoint):
     (tmp_path / "a" / "b").mkdir(parents=True)
     (tmp_path / "a" / "b" / "file").write_bytes(b"1")
     os.symlink("b", tmp_path / "a" / "link")

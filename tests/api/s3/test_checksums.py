@@ -1,4 +1,4 @@
-"""Checksums of present SDKs: computed, compared, kept, told; a wrong one stores nothing."""
+"""Checksums of current SDKs: computed, compared, stored, returned; a wrong one stores nothing."""
 
 import base64
 import hashlib
@@ -48,22 +48,22 @@ def test_the_checksum_of_an_object_follows_from_those_of_its_parts(algorithm):
 
 
 @pytest.mark.parametrize("algorithm", [name.upper() for name in ("crc32", "sha1", "sha256")])
-def test_boto3s_checksum_is_verified_kept_and_told(s3, algorithm):
+def test_boto3s_checksum_is_verified_stored_and_returned(s3, algorithm):
     put = s3.put_object(Bucket=BUCKET, Key="k", Body=DATA, ChecksumAlgorithm=algorithm)
-    told = s3.head_object(Bucket=BUCKET, Key="k", ChecksumMode="ENABLED")
+    shown = s3.head_object(Bucket=BUCKET, Key="k", ChecksumMode="ENABLED")
     name = f"Checksum{algorithm}"
-    assert put[name] == told[name] == summed(algorithm.lower(), DATA)
-    assert told["ChecksumType"] == "FULL_OBJECT"
+    assert put[name] == shown[name] == summed(algorithm.lower(), DATA)
+    assert shown["ChecksumType"] == "FULL_OBJECT"
     assert name not in s3.head_object(Bucket=BUCKET, Key="k")
     found = s3.get_object_attributes(Bucket=BUCKET, Key="k", ObjectAttributes=["Checksum"])
-    assert found["Checksum"][name] == told[name]
+    assert found["Checksum"][name] == shown[name]
 
 
-def test_without_a_wish_the_checksum_is_crc64nvme(place, s3):
-    s3 = place.client(request_checksum_calculation="when_required")
+def test_without_a_wish_the_checksum_is_crc64nvme(endpoint, s3):
+    s3 = endpoint.client(request_checksum_calculation="when_required")
     s3.put_object(Bucket=BUCKET, Key="k", Body=DATA)
-    told = s3.head_object(Bucket=BUCKET, Key="k", ChecksumMode="ENABLED")
-    assert told["ChecksumCRC64NVME"] == summed("crc64nvme", DATA)
+    shown = s3.head_object(Bucket=BUCKET, Key="k", ChecksumMode="ENABLED")
+    assert shown["ChecksumCRC64NVME"] == summed("crc64nvme", DATA)
 
 
 @pytest.mark.parametrize(
@@ -78,16 +78,16 @@ def test_without_a_wish_the_checksum_is_crc64nvme(place, s3):
     ],
 )
 @pytest.mark.parametrize("data", [b"small", DATA], ids=["small", "large"])
-def test_a_wrong_checksum_is_refused_and_nothing_stored(s3, place, data, wrong, code):
+def test_a_wrong_checksum_is_refused_and_nothing_stored(s3, endpoint, data, wrong, code):
     s3.put_object(Bucket=BUCKET, Key="a/k", Body=b"old")
     given = {"Bucket": BUCKET, "Key": "a/k", "Body": data, **wrong}
     assert refused(s3.put_object, **given) == (code, 400)
     assert content(s3, "a/k") == b"old"
     refused(s3.put_object, **{**given, "Key": "new/k"})
-    assert [entry.name for entry in (place.buckets / BUCKET).iterdir() if entry.name[0] != "."] == [
-        "a"
-    ]
-    assert [entry.name for entry in (place.buckets / BUCKET / "a").iterdir()] == ["k"]
+    assert [
+        entry.name for entry in (endpoint.buckets / BUCKET).iterdir() if entry.name[0] != "."
+    ] == ["a"]
+    assert [entry.name for entry in (endpoint.buckets / BUCKET / "a").iterdir()] == ["k"]
 
 
 def test_a_composite_checksum_is_that_of_the_parts_checksums(s3):
@@ -96,13 +96,15 @@ def test_a_composite_checksum_is_that_of_the_parts_checksums(s3):
     upload = {"Bucket": BUCKET, "Key": "k", "UploadId": made["UploadId"]}
     listed = []
     for number, part in enumerate(parts, 1):
-        answer = s3.upload_part(**upload, PartNumber=number, Body=part, ChecksumAlgorithm="SHA256")
-        assert answer["ChecksumSHA256"] == summed("sha256", part)
+        response = s3.upload_part(
+            **upload, PartNumber=number, Body=part, ChecksumAlgorithm="SHA256"
+        )
+        assert response["ChecksumSHA256"] == summed("sha256", part)
         listed.append(
             {
                 "PartNumber": number,
-                "ETag": answer["ETag"],
-                "ChecksumSHA256": answer["ChecksumSHA256"],
+                "ETag": response["ETag"],
+                "ChecksumSHA256": response["ChecksumSHA256"],
             }
         )
     done = s3.complete_multipart_upload(**upload, MultipartUpload={"Parts": listed})
@@ -112,7 +114,7 @@ def test_a_composite_checksum_is_that_of_the_parts_checksums(s3):
     assert content(s3, "k", ChecksumMode="ENABLED") == b"".join(parts)
 
 
-def chunked(place, key: str, data: bytes, *, crc32: int, form: str) -> int:
+def chunked(endpoint, key: str, data: bytes, *, crc32: int, form: str) -> int:
     """A PUT as SDKs send it over TLS: in chunks, with the checksum behind them."""
     encoded = b"".join(
         b"%x\r\n%b\r\n" % (len(data[i : i + 65536]), data[i : i + 65536])
@@ -120,7 +122,7 @@ def chunked(place, key: str, data: bytes, *, crc32: int, form: str) -> int:
     )
     checksum = base64.b64encode(crc32.to_bytes(4, "big"))
     encoded += b"0\r\nx-amz-checksum-crc32:%b\r\n\r\n" % checksum
-    url = f"{place.url}/{BUCKET}/{key}"
+    url = f"{endpoint.url}/{BUCKET}/{key}"
     given = {
         "Host": urlsplit(url).netloc,
         "Content-Encoding": "gzip,aws-chunked",
@@ -128,7 +130,7 @@ def chunked(place, key: str, data: bytes, *, crc32: int, form: str) -> int:
         "X-Amz-Trailer": "x-amz-checksum-crc32",
     }
     request = AWSRequest("PUT", url, data=b"", headers=given)
-    signer = S3SigV4Auth(Credentials(place.key_id, place.secret), "s3", REGION)
+    signer = S3SigV4Auth(Credentials(endpoint.key_id, endpoint.secret), "s3", REGION)
     signer.payload = lambda _: form
     signer.add_auth(request)
     headers = {name: str(value) for name, value in request.headers.items()}
@@ -140,17 +142,17 @@ def chunked(place, key: str, data: bytes, *, crc32: int, form: str) -> int:
 UNSIGNED = "STREAMING-UNSIGNED-PAYLOAD-TRAILER"
 
 
-def test_a_checksum_that_trails_the_body_is_verified(s3, place):
-    assert chunked(place, "k", DATA, crc32=zlib.crc32(DATA), form=UNSIGNED) == 200
+def test_a_checksum_that_trails_the_body_is_verified(s3, endpoint):
+    assert chunked(endpoint, "k", DATA, crc32=zlib.crc32(DATA), form=UNSIGNED) == 200
     got = s3.get_object(Bucket=BUCKET, Key="k", ChecksumMode="ENABLED")
     assert got["ContentEncoding"] == "gzip"
     assert got["Body"].read() == DATA
-    assert chunked(place, "k", b"other", crc32=1, form=UNSIGNED) == 400
+    assert chunked(endpoint, "k", b"other", crc32=1, form=UNSIGNED) == 400
     assert content(s3, "k") == DATA
-    assert chunked(place, "k", DATA, crc32=zlib.crc32(DATA), form="STREAMING-OTHER") == 400
+    assert chunked(endpoint, "k", DATA, crc32=zlib.crc32(DATA), form="STREAMING-OTHER") == 400
 
 
-def test_chunks_without_the_announced_signatures_are_refused(s3, place):
+def test_chunks_without_the_announced_signatures_are_refused(s3, endpoint):
     form = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER"
-    assert chunked(place, "k", DATA, crc32=zlib.crc32(DATA), form=form) == 400
+    assert chunked(endpoint, "k", DATA, crc32=zlib.crc32(DATA), form=form) == 400
     assert refused(s3.get_object, Bucket=BUCKET, Key="k") == ("NoSuchKey", 404)

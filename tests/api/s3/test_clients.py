@@ -12,12 +12,12 @@ import obstore
 import pytest
 from obstore.store import S3Store
 
-from tests.api.s3.conftest import BUCKET, REGION, S3Place
+from tests.api.s3.conftest import BUCKET, REGION, S3Endpoint
 from tests.aws_clients import program
 
 
-def run(place: S3Place, *command: str) -> str:
-    environment = {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], **place.environment}
+def run(endpoint: S3Endpoint, *command: str) -> str:
+    environment = {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], **endpoint.environment}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=150)
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout
@@ -45,67 +45,67 @@ def contents(root: Path) -> dict[str, bytes]:
     }
 
 
-def stored(place: S3Place, prefix: str) -> dict[str, bytes]:
-    return contents(place.buckets / BUCKET / prefix)
+def stored(endpoint: S3Endpoint, prefix: str) -> dict[str, bytes]:
+    return contents(endpoint.buckets / BUCKET / prefix)
 
 
-def test_s5cmd_brings_a_tree_there_and_back(place, s3, tree, tmp_path):
+def test_s5cmd_copies_a_tree_there_and_back(endpoint, s3, tree, tmp_path):
     s5cmd = program("s5cmd")
-    run(place, s5cmd, "cp", f"{tree}/", f"s3://{BUCKET}/t/")
-    assert stored(place, "t") == contents(tree)
-    run(place, s5cmd, "cp", f"s3://{BUCKET}/t/*", f"{tmp_path}/back/")
+    run(endpoint, s5cmd, "cp", f"{tree}/", f"s3://{BUCKET}/t/")
+    assert stored(endpoint, "t") == contents(tree)
+    run(endpoint, s5cmd, "cp", f"s3://{BUCKET}/t/*", f"{tmp_path}/back/")
     assert contents(tmp_path / "back") == contents(tree)
-    assert run(place, s5cmd, "ls", f"s3://{BUCKET}/t/*").count("\n") == 4
-    run(place, s5cmd, "mv", f"s3://{BUCKET}/t/a.txt", f"s3://{BUCKET}/moved")
-    run(place, s5cmd, "rm", f"s3://{BUCKET}/t/*")
+    assert run(endpoint, s5cmd, "ls", f"s3://{BUCKET}/t/*").count("\n") == 4
+    run(endpoint, s5cmd, "mv", f"s3://{BUCKET}/t/a.txt", f"s3://{BUCKET}/moved")
+    run(endpoint, s5cmd, "rm", f"s3://{BUCKET}/t/*")
     assert s3.list_objects_v2(Bucket=BUCKET)["Contents"][0]["Key"] == "moved"
-    run(place, s5cmd, "mb", "s3://another-bucket")
-    run(place, s5cmd, "rb", "s3://another-bucket")
+    run(endpoint, s5cmd, "mb", "s3://another-bucket")
+    run(endpoint, s5cmd, "rb", "s3://another-bucket")
 
 
-def test_rclone_brings_a_tree_there_and_finds_nothing_to_do_again(place, s3, tree, tmp_path):
+def test_rclone_copies_a_tree_and_finds_no_difference_afterwards(endpoint, s3, tree, tmp_path):
     rclone = program("rclone")
     remote = (
         f":s3,provider=Other,env_auth=true,force_path_style=true,region={REGION},"
-        f"upload_cutoff=5Mi,chunk_size=5Mi,endpoint='{place.url}':{BUCKET}/t"
+        f"upload_cutoff=5Mi,chunk_size=5Mi,endpoint='{endpoint.url}':{BUCKET}/t"
     )
     start = [rclone, "--config", "", "--retries", "1"]
-    run(place, *start, "sync", str(tree), remote)
-    assert stored(place, "t") == contents(tree)
-    run(place, *start, "check", str(tree), remote)
-    run(place, *start, "copy", remote, str(tmp_path / "back"))
+    run(endpoint, *start, "sync", str(tree), remote)
+    assert stored(endpoint, "t") == contents(tree)
+    run(endpoint, *start, "check", str(tree), remote)
+    run(endpoint, *start, "copy", remote, str(tmp_path / "back"))
     assert contents(tmp_path / "back") == contents(tree)
-    before = {path: path.stat().st_ino for path in (place.buckets / BUCKET / "t").rglob("*")}
-    run(place, *start, "sync", str(tree), remote)
+    before = {path: path.stat().st_ino for path in (endpoint.buckets / BUCKET / "t").rglob("*")}
+    run(endpoint, *start, "sync", str(tree), remote)
     assert {path: path.stat().st_ino for path in before} == before
-    run(place, *start, "purge", remote)
-    assert stored(place, "t") == {}
+    run(endpoint, *start, "purge", remote)
+    assert stored(endpoint, "t") == {}
 
 
-def test_the_aws_cli_syncs_and_presigns(place, s3, tree, tmp_path):
+def test_the_aws_cli_syncs_and_presigns(endpoint, s3, tree, tmp_path):
     aws = program("aws")
-    run(place, aws, "s3", "sync", str(tree), f"s3://{BUCKET}/t")
-    assert stored(place, "t") == contents(tree)
-    assert run(place, aws, "s3", "sync", str(tree), f"s3://{BUCKET}/t") == ""
-    run(place, aws, "s3", "cp", "--recursive", f"s3://{BUCKET}/t", str(tmp_path / "back"))
+    run(endpoint, aws, "s3", "sync", str(tree), f"s3://{BUCKET}/t")
+    assert stored(endpoint, "t") == contents(tree)
+    assert run(endpoint, aws, "s3", "sync", str(tree), f"s3://{BUCKET}/t") == ""
+    run(endpoint, aws, "s3", "cp", "--recursive", f"s3://{BUCKET}/t", str(tmp_path / "back"))
     assert contents(tmp_path / "back") == contents(tree)
-    assert "PRE sub/" in run(place, aws, "s3", "ls", f"s3://{BUCKET}/t/")
-    run(place, aws, "s3", "rm", "--recursive", f"s3://{BUCKET}/t")
-    run(place, aws, "s3", "rb", f"s3://{BUCKET}")
+    assert "PRE sub/" in run(endpoint, aws, "s3", "ls", f"s3://{BUCKET}/t/")
+    run(endpoint, aws, "s3", "rm", "--recursive", f"s3://{BUCKET}/t")
+    run(endpoint, aws, "s3", "rb", f"s3://{BUCKET}")
 
 
-def test_obstore_reads_ranges_writes_parts_and_lists(place, s3, tree):
+def test_obstore_reads_ranges_writes_parts_and_lists(endpoint, s3, tree):
     store = S3Store(
         BUCKET,
-        endpoint=place.url,
+        endpoint=endpoint.url,
         region=REGION,
-        access_key_id=place.key_id,
-        secret_access_key=place.secret,
+        access_key_id=endpoint.key_id,
+        secret_access_key=endpoint.secret,
         client_options={"allow_http": True},
     )
     for name, data in contents(tree).items():
         obstore.put(store, f"t/{name}", data, use_multipart=len(data) > 1 << 20)
-    assert stored(place, "t") == contents(tree)
+    assert stored(endpoint, "t") == contents(tree)
     whole = contents(tree)["big"]
     assert bytes(obstore.get_range(store, "t/big", start=5, end=5_000_005)) == whole[5:5_000_005]
     assert bytes(obstore.get(store, "t/big").bytes()) == whole
@@ -119,7 +119,7 @@ def test_obstore_reads_ranges_writes_parts_and_lists(place, s3, tree):
         obstore.put(store, "t/a.txt", b"newer", mode="create")
     obstore.rename(store, "t/a.txt", "t/renamed")
     obstore.delete(store, [f"t/{name}" for name in ("renamed", "big")])
-    assert sorted(stored(place, "t")) == ["sub/b c.bin", "sub/deep/é"]
+    assert sorted(stored(endpoint, "t")) == ["sub/b c.bin", "sub/deep/é"]
 
 
 TENSORBOARD = """
@@ -137,7 +137,7 @@ print([point.value for point in reader.Scalars("loss")], flush=True)
 """
 
 
-def test_tensorboard_follows_an_event_file_that_grows(place, s3, tmp_path):
+def test_tensorboard_follows_an_event_file_that_grows(endpoint, s3, tmp_path):
     from torch.utils.tensorboard import SummaryWriter
 
     writer = SummaryWriter(str(tmp_path / "run"))
@@ -147,7 +147,7 @@ def test_tensorboard_follows_an_event_file_that_grows(place, s3, tmp_path):
     key = f"run/{path.name}"
     s3.upload_file(str(path), BUCKET, key)
     command = [sys.executable, "-c", TENSORBOARD, f"s3://{BUCKET}/run", key]
-    given = os.environ | place.environment | {"S3_ENDPOINT": place.url}
+    given = os.environ | endpoint.environment | {"S3_ENDPOINT": endpoint.url}
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=given, text=True
     ) as reader:

@@ -52,8 +52,8 @@ def test_the_connection_is_good_for_more_after_a_refused_body(s3, etag):
 
 
 @pytest.mark.parametrize("size", [10, 200_000])
-def test_of_many_who_create_at_once_one_succeeds(place, s3, size):
-    clients = [place.client() for _ in range(8)]
+def test_of_many_concurrent_creates_one_succeeds(endpoint, s3, size):
+    clients = [endpoint.client() for _ in range(8)]
 
     def create(number: int) -> bool:
         try:

@@ -27,7 +27,7 @@ MIB = 1 << 20
 
 
 def half_put(s3, key: str, sent: int, announced: int, **part: object) -> socket.socket:
-    """A connection on which a PUT, of an object or a part, has begun and not ended."""
+    """A connection with a PUT, of an object or a part, that was started and not finished."""
     operation = "upload_part" if part else "put_object"
     given = {"Bucket": BUCKET, "Key": key, **part}
     address = urlsplit(s3.generate_presigned_url(operation, given))
@@ -40,23 +40,23 @@ def half_put(s3, key: str, sent: int, announced: int, **part: object) -> socket.
     return connection
 
 
-def files(place) -> list[str]:
-    """And folders. Those that go meanwhile are gone: `os.walk` does not mind."""
-    root = place.buckets / BUCKET
+def files(endpoint) -> list[str]:
+    """And folders. `os.walk` ignores those that are removed meanwhile."""
+    root = endpoint.buckets / BUCKET
     found = [Path(top, name) for top, *names in os.walk(root) for name in (*names[0], *names[1])]
     return sorted(str(path.relative_to(root)) for path in found if ".trackside" not in path.parts)
 
 
 @pytest.mark.parametrize("sent", [1000, 5 * MIB])
-def test_a_client_that_leaves_in_the_middle_leaves_nothing(place, s3, sent):
+def test_a_client_that_leaves_in_the_middle_leaves_nothing(endpoint, s3, sent):
     s3.put_object(Bucket=BUCKET, Key="k", Body=b"old")
     half_put(s3, "k", sent, 2 * sent).close()
     half_put(s3, "new/folder/k", sent, 2 * sent).close()
-    until(lambda: files(place) == ["k"])
+    until(lambda: files(endpoint) == ["k"])
     assert content(s3, "k") == b"old"
 
 
-def test_a_reader_during_overwrites_gets_one_version_whole(place, s3):
+def test_a_reader_during_overwrites_gets_one_version_whole(endpoint, s3):
     versions = [bytes([number]) * 3 * MIB for number in range(6)]
     digests = {hashlib.md5(version).hexdigest() for version in versions}
     s3.put_object(Bucket=BUCKET, Key="k", Body=versions[0])
@@ -73,7 +73,7 @@ def test_a_reader_during_overwrites_gets_one_version_whole(place, s3):
         return count
 
     with ThreadPoolExecutor(3) as pool:
-        readers = [pool.submit(read, place.client()) for _ in range(3)]
+        readers = [pool.submit(read, endpoint.client()) for _ in range(3)]
         try:
             for version in versions * 3:
                 s3.put_object(Bucket=BUCKET, Key="k", Body=version)
@@ -82,13 +82,13 @@ def test_a_reader_during_overwrites_gets_one_version_whole(place, s3):
         assert all(reader.result() > 0 for reader in readers)
 
 
-def test_a_part_that_is_still_coming_cannot_touch_the_finished_object(place, s3):
+def test_a_part_that_is_still_coming_cannot_touch_the_finished_object(endpoint, s3):
     size = 6 * MIB
     made = s3.create_multipart_upload(Bucket=BUCKET, Key="k")
     upload = {"Bucket": BUCKET, "Key": "k", "UploadId": made["UploadId"]}
     part = {"UploadId": made["UploadId"], "PartNumber": 1}
     with half_put(s3, "k", 2 * MIB, size, **part) as slow:
-        claims = place.buckets / BUCKET / ".trackside" / "uploads"
+        claims = endpoint.buckets / BUCKET / ".trackside" / "uploads"
         until(lambda: list(claims.glob("*/00001.claimed")))
         data = os.urandom(size)
         first = s3.upload_part(**upload, PartNumber=1, Body=data)
@@ -138,18 +138,18 @@ def test_a_server_killed_during_a_put_leaves_the_old_object(tmp_path: Path):
         process.communicate()
 
     process, client = start()
-    place = tmp_path / "buckets" / BUCKET
+    endpoint = tmp_path / "buckets" / BUCKET
     client.create_bucket(Bucket=BUCKET)
     client.put_object(Bucket=BUCKET, Key="a/k", Body=b"old", Metadata={"x": "1"})
     with half_put(client, "a/k", 4 * MIB, 8 * MIB):
-        until(lambda: list((place / "a").glob(".trackside-*.part")))
+        until(lambda: list((endpoint / "a").glob(".trackside-*.part")))
         kill(process)
     process, client = start()
     got = client.get_object(Bucket=BUCKET, Key="a/k")
     assert (got["Body"].read(), got["Metadata"]) == (b"old", {"x": "1"})
     assert client.list_objects_v2(Bucket=BUCKET)["KeyCount"] == 1
     client.put_object(Bucket=BUCKET, Key="a/other", Body=b"1")
-    assert sorted(path.name for path in (place / "a").iterdir()) == ["k", "other"]
+    assert sorted(path.name for path in (endpoint / "a").iterdir()) == ["k", "other"]
     kill(process)
 
 
@@ -160,13 +160,13 @@ def full(tmp_path: Path):
 
 
 @pytest.mark.parametrize("size", [100_000, 1 * MIB])
-def test_a_full_disk_is_named_and_loses_nothing(full, place, s3, size):
+def test_a_full_disk_is_named_and_loses_nothing(full, endpoint, s3, size):
     s3.put_object(Bucket=BUCKET, Key="k", Body=b"old")
     fill(full)
     given = {"Bucket": BUCKET, "Key": "k", "Body": os.urandom(size)}
     assert refused(s3.put_object, **given) == ("InsufficientStorage", 507)
     assert content(s3, "k") == b"old"
-    until(lambda: files(place) == ["k"])
+    until(lambda: files(endpoint) == ["k"])
     (full / "filler").unlink()
     s3.put_object(**given)
     assert content(s3, "k") == given["Body"]
@@ -185,7 +185,7 @@ def test_a_read_only_disk_is_named_and_loses_nothing(full, s3):
     assert content(s3, "k") == b"new"
 
 
-def test_a_full_disk_ends_a_part_and_keeps_the_others(full, place, s3):
+def test_a_full_disk_ends_a_part_and_keeps_the_others(full, endpoint, s3):
     made = s3.create_multipart_upload(Bucket=BUCKET, Key="k")
     upload = {"Bucket": BUCKET, "Key": "k", "UploadId": made["UploadId"]}
     first = s3.upload_part(**upload, PartNumber=1, Body=b"1" * 1000)
@@ -199,7 +199,7 @@ def test_a_full_disk_ends_a_part_and_keeps_the_others(full, place, s3):
     assert content(s3, "k") == b"1" * 1000
 
 
-def test_a_disk_that_syncs_slowly_holds_up_only_those_who_wait_for_it(place, s3, monkeypatch):
+def test_a_slow_disk_delays_only_requests_that_wait_for_it(endpoint, s3, monkeypatch):
     syncing, most, lock = 0, 0, threading.Lock()
     sync = os.fsync
 
@@ -221,7 +221,7 @@ def test_a_disk_that_syncs_slowly_holds_up_only_those_who_wait_for_it(place, s3,
     assert most > 1
 
 
-def test_where_files_have_no_attributes_records_are_kept_beside(s3, place, monkeypatch):
+def test_without_file_attributes_records_are_separate_files(s3, endpoint, monkeypatch):
     def refuse(*_, **__):
         raise OSError(95, "Operation not supported")
 
@@ -235,7 +235,7 @@ def test_where_files_have_no_attributes_records_are_kept_beside(s3, place, monke
     assert keys == ["k", "x" * 1000]
     s3.put_object(Bucket=BUCKET, Key="k", Body=b"2")
     s3.delete_object(Bucket=BUCKET, Key="x" * 1000)
-    records = place.buckets / BUCKET / ".trackside" / "records"
+    records = endpoint.buckets / BUCKET / ".trackside" / "records"
     assert len(list(records.iterdir())) == 1
     s3.delete_object(Bucket=BUCKET, Key="k")
     assert list(records.iterdir()) == []

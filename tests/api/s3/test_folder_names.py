@@ -1,4 +1,4 @@
-"""Names of large folders are kept, and never told when they are wrong."""
+"""Names of large folders are cached, and never returned when they are outdated."""
 
 import os
 from pathlib import Path
@@ -13,7 +13,7 @@ from trackside.api.s3.folder_names import FolderNames
 
 @pytest.fixture(autouse=True)
 def large_is_three(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folder_names, "KEPT_FROM", 3)
+    monkeypatch.setattr(folder_names, "CACHED_FROM", 3)
     monkeypatch.setattr(folder_names, "_SETTLED_NS", 3600 * 10**9)  # however slow the machine is
 
 
@@ -51,7 +51,7 @@ def count_scans(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return scanned
 
 
-def test_names_come_in_the_order_of_keys_from_any_on(folder: Path):
+def test_names_are_in_key_order_from_any_start(folder: Path):
     assert keys(FolderNames(), folder) == [b"a-b", b"a/", b"b", b"c"]
     assert keys(FolderNames(), folder, b"a/") == [b"a/", b"b", b"c"]
     assert keys(FolderNames(), folder, b"bb") == [b"c"]
@@ -77,8 +77,8 @@ def test_a_folder_that_has_just_changed_is_not_believed(
     assert len(scanned) == 3
 
 
-def test_so_many_names_are_kept_and_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(folder_names, "MOST_KEPT", 9)
+def test_the_number_of_cached_names_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(folder_names, "CACHED_MOST", 9)
     folders = [tmp_path / name for name in "abc"]
     for each in folders:
         each.mkdir()

@@ -11,12 +11,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from obstore.store import S3Store
 
-from tests.api.s3.conftest import BUCKET, REGION, S3Place, serving
+from tests.api.s3.conftest import BUCKET, REGION, S3Endpoint, serving
 from tests.api.s3.test_clients import run
 from tests.aws_clients import program
 from trackside.api.budget import Budget
 from trackside.api.s3.bucket import Bucket
-from trackside.api.s3.listing import Question, list_page
+from trackside.api.s3.listing import ListOptions, list_page
 from trackside.api.s3.record import ObjectRecord
 from trackside.api.s3.service import S3
 
@@ -33,7 +33,7 @@ def filled(s3):
 
 @pytest.mark.parametrize("form", ["list_objects", "list_objects_v2"])
 @pytest.mark.parametrize("size", [1, 2, 3, 1000])
-def test_pages_bring_every_key_once_and_in_order(filled, form, size):
+def test_pages_list_every_key_once_and_in_order(filled, form, size):
     pages = filled.get_paginator(form).paginate(Bucket=BUCKET, PaginationConfig={"PageSize": size})
     assert [item["Key"] for page in pages for item in page.get("Contents", [])] == IN_ORDER
 
@@ -59,8 +59,8 @@ def test_a_delimiter_folds_keys_into_prefixes_across_pages(filled, form, size):
     assert listed("nothing") == ([], [])
 
 
-def test_tensorboard_is_told_that_a_bucket_is_a_folder(filled, s3):
-    """It asks for what begins with a slash, in the first form. The second is S3's own answer."""
+def test_tensorboard_sees_a_bucket_as_a_folder(filled, s3):
+    """It lists with a slash as the prefix, in version 1. Version 2 responds as S3 does."""
     slash = {"Bucket": BUCKET, "Prefix": "/", "Delimiter": "/"}
     assert s3.list_objects(**slash)["CommonPrefixes"] == [{"Prefix": "/"}]
     assert "CommonPrefixes" not in s3.list_objects_v2(**slash)
@@ -72,7 +72,7 @@ def test_tensorboard_is_told_that_a_bucket_is_a_folder(filled, s3):
     assert "CommonPrefixes" not in s3.list_objects(**{**slash, "Bucket": "empty-one"})
 
 
-def test_a_listing_goes_on_from_anywhere(filled):
+def test_a_listing_can_start_anywhere(filled):
     def after(start: str, **more: str) -> list[str]:
         found = filled.list_objects_v2(Bucket=BUCKET, StartAfter=start, **more)
         return [item["Key"] for item in found.get("Contents", [])]
@@ -84,7 +84,7 @@ def test_a_listing_goes_on_from_anywhere(filled):
     assert within["CommonPrefixes"][0]["Prefix"] == "a/"
 
 
-def test_owner_and_encoding_are_told_when_asked_for(filled):
+def test_owner_and_encoding_are_returned_on_request(filled):
     found = filled.list_objects_v2(Bucket=BUCKET, FetchOwner=True, EncodingType="url", MaxKeys=50)
     assert found["Contents"][0]["Owner"]["ID"]
     assert found["Contents"][-1]["Key"] == "%C3%A9/%C3%BC"
@@ -93,8 +93,8 @@ def test_owner_and_encoding_are_told_when_asked_for(filled):
     assert filled.list_objects_v2(Bucket=BUCKET, MaxKeys=0)["KeyCount"] == 0
 
 
-def test_unfinished_files_and_empty_folders_are_not_listed(filled, place):
-    root = place.buckets / BUCKET
+def test_unfinished_files_and_empty_folders_are_not_listed(filled, endpoint):
+    root = endpoint.buckets / BUCKET
     (root / ".trackside-0-1-2.part").write_bytes(b"half")
     (root / "empty" / "folder").mkdir(parents=True)
     os.symlink(root, root / "circle")
@@ -102,13 +102,15 @@ def test_unfinished_files_and_empty_folders_are_not_listed(filled, place):
     assert [item["Prefix"] for item in found["CommonPrefixes"]] == ["a/", "b/", "c/", "é/"]
 
 
-def test_what_lies_below_a_common_prefix_is_not_walked(place, s3):
-    root = place.buckets / BUCKET
+def test_keys_below_a_common_prefix_are_not_read(endpoint, s3):
+    root = endpoint.buckets / BUCKET
     for number in range(30):
         folder = root / f"{number:02}" / "deep"
         folder.mkdir(parents=True)
         (folder.parent / "file").touch()
-        folder.chmod(0)  # whoever looks into it as a user fails; root is told by its time
+        folder.chmod(
+            0
+        )  # reading it fails for a user; for root, its time shows that it was not read
     before = {path: path.stat().st_atime_ns for path in root.glob("*/deep")}
     found = s3.list_objects_v2(Bucket=BUCKET, Delimiter="/")
     assert len(found["CommonPrefixes"]) == 30
@@ -139,7 +141,7 @@ def test_any_keys_are_listed_as_sorting_them_would(
     items, start = [], after
     while start is not None:
         budget = Budget(size, seconds=3600)
-        page = list_page(bucket, Question(prefix, delimiter, start, most), budget=budget)
+        page = list_page(bucket, ListOptions(prefix, delimiter, start, most), budget=budget)
         assert page.next is None or page.next != start
         items += [*(info.key for info in page.objects), *page.prefixes]
         start = page.next
@@ -160,7 +162,7 @@ def expected(keys: set[str], prefix: str, delimiter: str, after: str) -> set[str
 
 
 @pytest.fixture
-def sparse(tmp_path: Path) -> Iterator[S3Place]:
+def sparse(tmp_path: Path) -> Iterator[S3Endpoint]:
     """Few keys among many empty folders, listed by a server that reads few folders at a time."""
     root = tmp_path / "buckets" / BUCKET
     for number in range(200):
@@ -168,8 +170,8 @@ def sparse(tmp_path: Path) -> Iterator[S3Place]:
     for key in SPARSE:
         (root / key).parent.mkdir(exist_ok=True)
         (root / key).write_bytes(b"x")
-    with serving(S3(tmp_path / "buckets", lambda: Budget(200, seconds=3600)), tmp_path) as place:
-        yield place
+    with serving(S3(tmp_path / "buckets", lambda: Budget(200, seconds=3600)), tmp_path) as endpoint:
+        yield endpoint
 
 
 SPARSE = ["000/a", "000/b", "100/a", "100/none-b", "199/z"]
@@ -181,8 +183,8 @@ FORMS = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_pages_end_early_where_nothing_is_found_and_lose_no_key(sparse: S3Place, form):
-    """Some of them are empty, and every one says where to go on."""
+def test_pages_end_early_where_nothing_is_found_and_lose_no_key(sparse: S3Endpoint, form):
+    """Some of them are empty, and every one has a position to continue from."""
     pages = list(sparse.client().get_paginator(form).paginate(Bucket=BUCKET))
     found = [[item["Key"] for item in page.get(FORMS[form], [])] for page in pages]
     assert [key for keys in found for key in keys] == SPARSE
@@ -191,7 +193,7 @@ def test_pages_end_early_where_nothing_is_found_and_lose_no_key(sparse: S3Place,
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_common_prefixes_are_told_once_over_pages_that_end_early(sparse: S3Place, form):
+def test_common_prefixes_are_listed_once_over_pages_that_end_early(sparse: S3Endpoint, form):
     def listed(**given: str) -> list[str]:
         pages = sparse.client().get_paginator(form).paginate(Bucket=BUCKET, **given)
         return [
@@ -207,21 +209,21 @@ def test_common_prefixes_are_told_once_over_pages_that_end_early(sparse: S3Place
     assert listed(Delimiter="/", Prefix="nothing") == []
 
 
-def last_of(place: S3Place, form: str, **given: str) -> dict[str, object]:
+def last_of(endpoint: S3Endpoint, form: str, **given: str) -> dict[str, object]:
     """Nothing is left after the last key, whatever the form calls it."""
     marker = {"list_objects": "Marker", "list_objects_v2": "StartAfter"}.get(form, "KeyMarker")
-    found = getattr(place.client(), form)(Bucket=BUCKET, **{**given, marker: "199/z"})
+    found = getattr(endpoint.client(), form)(Bucket=BUCKET, **{**given, marker: "199/z"})
     assert not found["IsTruncated"]
     return dict(found)
 
 
-def test_a_folder_in_a_folder_without_end_is_gone_through_page_by_page(tmp_path: Path):
-    """It may hold an object, or not: no page can tell, and the last one does."""
+def test_endlessly_nested_folders_are_listed_page_by_page(tmp_path: Path):
+    """It may hold an object, or not: only the last page can know."""
     bucket = Bucket(str(tmp_path))
     for number in range(100):
         (tmp_path / "deep" / f"{number:03}" / "none").mkdir(parents=True)
-    question = Question(delimiter="/")
-    page = list_page(bucket, question, budget=Budget(100, seconds=3600))
+    options = ListOptions(delimiter="/")
+    page = list_page(bucket, options, budget=Budget(100, seconds=3600))
     assert not page.prefixes
     assert page.next is not None
     assert page.next.startswith("deep/0")
@@ -235,21 +237,21 @@ def prefixes_of(bucket: Bucket) -> list[str]:
     after: str | None = ""
     while after is not None:
         page = list_page(
-            bucket, Question(delimiter="/", after=after), budget=Budget(100, seconds=3600)
+            bucket, ListOptions(delimiter="/", after=after), budget=Budget(100, seconds=3600)
         )
         found += page.prefixes
         after = page.next
     return found
 
 
-def test_what_is_no_object_uses_the_budget_up(tmp_path: Path):
+def test_files_that_are_no_objects_use_the_budget(tmp_path: Path):
     bucket = Bucket(str(tmp_path))
     for number in range(30):
         os.mkfifo(tmp_path / f"{number:02}")
     (tmp_path / "object").touch()
-    page = list_page(bucket, Question(), budget=Budget(26, seconds=3600))
+    page = list_page(bucket, ListOptions(), budget=Budget(26, seconds=3600))
     assert (page.objects, page.next) == ([], "09")
-    rest = list_page(bucket, Question(after="09"), budget=Budget(1000, seconds=3600))
+    rest = list_page(bucket, ListOptions(after="09"), budget=Budget(1000, seconds=3600))
     assert ([info.key for info in rest.objects], rest.next) == (["object"], None)
 
 
@@ -257,7 +259,7 @@ def test_a_page_is_full_where_there_are_keys_however_little_the_budget_is(tmp_pa
     bucket = Bucket(str(tmp_path))
     for number in range(1200):
         (tmp_path / f"{number:04}").touch()
-    page = list_page(bucket, Question(), budget=Budget(1, seconds=0))
+    page = list_page(bucket, ListOptions(), budget=Budget(1, seconds=0))
     assert (len(page.objects), page.next) == (1000, "0999")
 
 
@@ -268,15 +270,15 @@ def test_what_a_common_prefix_covers_is_passed_over(tmp_path: Path):
         path = tmp_path / os.fsdecode(name)
         path.parent.mkdir(exist_ok=True)
         path.touch()
-    page = list_page(bucket, Question(delimiter="-"))
+    page = list_page(bucket, ListOptions(delimiter="-"))
     assert page.prefixes == ["a-", "b-", *map(os.fsdecode, (b"\xff-", b"\xff\xff-"))]
     assert [info.key for info in page.objects] == ["a."]
-    page = list_page(bucket, Question(delimiter=os.fsdecode(b"\xff")))
+    page = list_page(bucket, ListOptions(delimiter=os.fsdecode(b"\xff")))
     assert page.prefixes == [os.fsdecode(b"\xff")]
     assert len(page.objects) == 5
 
 
-def test_unfinished_uploads_are_read_once_and_within_the_budget(sparse: S3Place):
+def test_unfinished_uploads_are_read_once_and_within_the_budget(sparse: S3Endpoint):
     client = sparse.client()
     keys = [f"{number:03}" for number in range(250)]
     for key in keys:
@@ -292,7 +294,7 @@ def test_unfinished_uploads_are_read_once_and_within_the_budget(sparse: S3Place)
     assert [upload["Key"] for upload in left["Uploads"]] == keys[1:]
 
 
-def test_obstore_goes_on_over_empty_pages(sparse: S3Place):
+def test_obstore_continues_after_empty_pages(sparse: S3Endpoint):
     store = S3Store(
         BUCKET,
         endpoint=sparse.url,
@@ -306,13 +308,13 @@ def test_obstore_goes_on_over_empty_pages(sparse: S3Place):
     assert obstore.list_with_delimiter(store)["common_prefixes"] == ["000", "100", "199"]
 
 
-def test_the_aws_cli_goes_on_over_empty_pages(sparse: S3Place):
-    told = run(sparse, program("aws"), "s3", "ls", "--recursive", f"s3://{BUCKET}/")
-    assert [line.split()[-1] for line in told.splitlines()] == SPARSE
+def test_the_aws_cli_continues_after_empty_pages(sparse: S3Endpoint):
+    shown = run(sparse, program("aws"), "s3", "ls", "--recursive", f"s3://{BUCKET}/")
+    assert [line.split()[-1] for line in shown.splitlines()] == SPARSE
     folders = run(sparse, program("aws"), "s3", "ls", f"s3://{BUCKET}/")
     assert folders.split() == ["PRE", "000/", "PRE", "100/", "PRE", "199/"]
 
 
-def test_s5cmd_goes_on_over_empty_pages(sparse: S3Place):
-    told = run(sparse, program("s5cmd"), "ls", f"s3://{BUCKET}/*")
-    assert [line.split()[-1] for line in told.splitlines()] == SPARSE
+def test_s5cmd_continues_after_empty_pages(sparse: S3Endpoint):
+    shown = run(sparse, program("s5cmd"), "ls", f"s3://{BUCKET}/*")
+    assert [line.split()[-1] for line in shown.splitlines()] == SPARSE

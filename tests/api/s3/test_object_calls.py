@@ -24,18 +24,18 @@ def content(s3, key: str, **given) -> bytes:
 
 
 @pytest.mark.parametrize("data", [b"", b"x", LARGE], ids=["empty", "small", "large"])
-def test_what_is_put_comes_back_with_its_md5_as_etag(s3, place, data):
+def test_a_put_object_is_returned_with_its_md5_as_etag(s3, endpoint, data):
     put = s3.put_object(Bucket=BUCKET, Key="a/b.bin", Body=data)
     assert put["ETag"] == f'"{hashlib.md5(data).hexdigest()}"'
     got = s3.get_object(Bucket=BUCKET, Key="a/b.bin")
     assert got["Body"].read() == data
     assert (got["ETag"], got["ContentLength"]) == (put["ETag"], len(data))
-    assert place.store().get("a/b.bin") == data
-    assert [e.key for e in place.store().list()] == ["a/b.bin"]
+    assert endpoint.store().get("a/b.bin") == data
+    assert [e.key for e in endpoint.store().list()] == ["a/b.bin"]
 
 
-def test_what_a_job_wrote_is_an_object_like_any_other(s3, place):
-    entry = place.store().put("run/model.json", b"{}")
+def test_what_a_job_wrote_is_an_object_like_any_other(s3, endpoint):
+    entry = endpoint.store().put("run/model.json", b"{}")
     head = s3.head_object(Bucket=BUCKET, Key="run/model.json")
     assert head["ETag"] == f'"{entry.etag}"'
     assert (head["ContentType"], head["ContentLength"]) == ("application/json", 2)
@@ -43,7 +43,7 @@ def test_what_a_job_wrote_is_an_object_like_any_other(s3, place):
     listed = s3.list_objects_v2(Bucket=BUCKET)["Contents"]
     assert [(o["Key"], o["ETag"]) for o in listed] == [("run/model.json", f'"{entry.etag}"')]
     s3.delete_object(Bucket=BUCKET, Key="run/model.json")
-    assert list(place.store().list()) == []
+    assert list(endpoint.store().list()) == []
 
 
 @pytest.mark.parametrize(
@@ -60,9 +60,9 @@ def test_what_a_job_wrote_is_an_object_like_any_other(s3, place):
     ],
     ids=["list", "bytes", "deep", "etag", "header", "metadata", "parts", "algorithm"],
 )
-def test_an_object_whose_record_is_damaged_is_one_all_the_same(s3, place, record: bytes):
+def test_an_object_whose_record_is_damaged_is_one_all_the_same(s3, endpoint, record: bytes):
     s3.put_object(Bucket=BUCKET, Key="a.json", Body=b"123", Metadata={"owner": "me"})
-    path = place.buckets / BUCKET / "a.json"
+    path = endpoint.buckets / BUCKET / "a.json"
     try:
         os.getxattr(path, "user.trackside.object")
     except (AttributeError, OSError):
@@ -75,7 +75,7 @@ def test_an_object_whose_record_is_damaged_is_one_all_the_same(s3, place, record
     assert [each["Key"] for each in s3.list_objects_v2(Bucket=BUCKET)["Contents"]] == ["a.json"]
 
 
-def test_headers_and_user_metadata_are_kept(s3):
+def test_headers_and_user_metadata_are_stored(s3):
     given = {
         "ContentType": "text/x-test",
         "CacheControl": "max-age=3",
@@ -89,9 +89,9 @@ def test_headers_and_user_metadata_are_kept(s3):
     assert {name: head[name] for name in given} == given
 
 
-def test_a_file_changed_in_place_is_no_longer_what_its_record_says(s3, place):
+def test_the_record_of_a_file_changed_in_place_is_ignored(s3, endpoint):
     put = s3.put_object(Bucket=BUCKET, Key="k", Body=b"1", Metadata={"a": "b"})
-    with (place.buckets / BUCKET / "k").open("ab") as file:
+    with (endpoint.buckets / BUCKET / "k").open("ab") as file:
         file.write(b"2")
     got = s3.get_object(Bucket=BUCKET, Key="k", ChecksumMode="ENABLED")
     assert got["Body"].read() == b"12"
@@ -100,7 +100,7 @@ def test_a_file_changed_in_place_is_no_longer_what_its_record_says(s3, place):
 
 
 @pytest.mark.parametrize(
-    ("asked", "expected", "told"),
+    ("byte_range", "expected", "content_range"),
     [
         ("bytes=0-0", b"0", "bytes 0-0/10"),
         ("bytes=2-5", b"2345", "bytes 2-5/10"),
@@ -110,21 +110,21 @@ def test_a_file_changed_in_place_is_no_longer_what_its_record_says(s3, place):
         ("bytes=5-99", b"56789", "bytes 5-9/10"),
     ],
 )
-def test_ranges_are_answered_with_206(s3, asked, expected, told):
+def test_ranges_are_answered_with_206(s3, byte_range, expected, content_range):
     s3.put_object(Bucket=BUCKET, Key="k", Body=b"0123456789")
-    got = s3.get_object(Bucket=BUCKET, Key="k", Range=asked)
+    got = s3.get_object(Bucket=BUCKET, Key="k", Range=byte_range)
     assert got["ResponseMetadata"]["HTTPStatusCode"] == 206
-    assert (got["Body"].read(), got["ContentRange"]) == (expected, told)
+    assert (got["Body"].read(), got["ContentRange"]) == (expected, content_range)
 
 
 def test_a_range_beyond_the_object_is_416(s3):
     s3.put_object(Bucket=BUCKET, Key="k", Body=b"0123456789")
-    asked = {"Bucket": BUCKET, "Key": "k"}
-    assert refused(s3.get_object, **asked, Range="bytes=10-") == ("InvalidRange", 416)
-    assert refused(s3.get_object, **asked, Range="bytes=-0") == ("InvalidRange", 416)
+    params = {"Bucket": BUCKET, "Key": "k"}
+    assert refused(s3.get_object, **params, Range="bytes=10-") == ("InvalidRange", 416)
+    assert refused(s3.get_object, **params, Range="bytes=-0") == ("InvalidRange", 416)
 
 
-def test_a_missing_object_and_a_missing_bucket_are_told_apart(s3):
+def test_a_missing_object_and_a_missing_bucket_are_different_errors(s3):
     assert refused(s3.get_object, Bucket=BUCKET, Key="no") == ("NoSuchKey", 404)
     assert refused(s3.head_object, Bucket=BUCKET, Key="no") == ("404", 404)
     assert refused(s3.get_object, Bucket="no-such", Key="no") == ("NoSuchBucket", 404)
@@ -136,30 +136,30 @@ ODD = ["a", "a/", "a/b", "a//b", "/a", "..", "a/../b", ".", "t\tab", "é" * 200,
        ".trackside/keys/a", "d/.trackside-1.part", "per%cent", "+ plus", "a/b/c"]  # fmt: skip
 
 
-def test_keys_that_no_plain_file_can_stand_for_are_kept_apart(s3, place):
+def test_keys_that_cannot_be_plain_files_are_stored_separately(s3, endpoint):
     for key in ODD:
         s3.put_object(Bucket=BUCKET, Key=key, Body=key.encode(), Metadata={"n": "1"})
     for key in ODD:
         assert content(s3, key) == key.encode()
     listed = [o["Key"] for o in s3.list_objects_v2(Bucket=BUCKET)["Contents"]]
     assert listed == sorted(ODD, key=str.encode)
-    assert {e.key for e in place.store().list()} == {"a", "per%cent", "+ plus"}
-    assert sorted(path.name for path in place.buckets.iterdir()) == [BUCKET]
+    assert {e.key for e in endpoint.store().list()} == {"a", "per%cent", "+ plus"}
+    assert sorted(path.name for path in endpoint.buckets.iterdir()) == [BUCKET]
     for key in ODD:
         s3.delete_object(Bucket=BUCKET, Key=key)
     assert s3.list_objects_v2(Bucket=BUCKET)["KeyCount"] == 0
     s3.delete_bucket(Bucket=BUCKET)
-    assert list(place.buckets.iterdir()) == []
+    assert list(endpoint.buckets.iterdir()) == []
 
 
-def test_an_odd_key_becomes_plain_as_soon_as_it_can(s3, place):
+def test_an_odd_key_becomes_plain_as_soon_as_it_can(s3, endpoint):
     s3.put_object(Bucket=BUCKET, Key="a/b", Body=b"below")
     s3.put_object(Bucket=BUCKET, Key="a", Body=b"odd")
     s3.delete_object(Bucket=BUCKET, Key="a/b")
     assert content(s3, "a") == b"odd"
     s3.put_object(Bucket=BUCKET, Key="a", Body=b"plain")
     assert content(s3, "a") == b"plain"
-    assert place.store().get("a") == b"plain"
+    assert endpoint.store().get("a") == b"plain"
     s3.delete_object(Bucket=BUCKET, Key="a")
     assert refused(s3.get_object, Bucket=BUCKET, Key="a") == ("NoSuchKey", 404)
 
@@ -177,17 +177,17 @@ def test_presigned_addresses_work_for_those_without_a_key(s3):
         assert answer.headers["content-type"] == "text/other"
 
 
-def test_tags_are_kept_beside_the_object(s3):
+def test_tags_are_stored_with_the_object(s3):
     s3.put_object(Bucket=BUCKET, Key="k", Body=b"1", Tagging="a=1&b=2")
     before = s3.head_object(Bucket=BUCKET, Key="k")
-    asked = {"Bucket": BUCKET, "Key": "k"}
-    assert s3.get_object_tagging(**asked)["TagSet"] == [
+    params = {"Bucket": BUCKET, "Key": "k"}
+    assert s3.get_object_tagging(**params)["TagSet"] == [
         {"Key": "a", "Value": "1"},
         {"Key": "b", "Value": "2"},
     ]
-    s3.put_object_tagging(**asked, Tagging={"TagSet": [{"Key": "c", "Value": ""}]})
-    assert s3.get_object_tagging(**asked)["TagSet"] == [{"Key": "c", "Value": ""}]
-    s3.delete_object_tagging(**asked)
-    assert s3.get_object_tagging(**asked)["TagSet"] == []
+    s3.put_object_tagging(**params, Tagging={"TagSet": [{"Key": "c", "Value": ""}]})
+    assert s3.get_object_tagging(**params)["TagSet"] == [{"Key": "c", "Value": ""}]
+    s3.delete_object_tagging(**params)
+    assert s3.get_object_tagging(**params)["TagSet"] == []
     after = s3.head_object(Bucket=BUCKET, Key="k")
     assert (after["ETag"], after["LastModified"]) == (before["ETag"], before["LastModified"])

@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from tests.api.s3.conftest import BUCKET, S3Place
+from tests.api.s3.conftest import BUCKET, S3Endpoint
 from tests.api.s3.test_object_calls import content
 from trackside.storage.folder import version_of
 
-pytestmark = pytest.mark.parametrize("place", ["embedded"], indirect=True)
+pytestmark = pytest.mark.parametrize("endpoint", ["embedded"], indirect=True)
 
 ATTRIBUTE = "user.trackside.object"
 
 
 def plant(path: Path, data: bytes) -> None:
-    """As somebody does who can write to the bucket's folder."""
+    """As a user does who can write to the bucket's folder."""
     try:
         os.setxattr(path, ATTRIBUTE, data)
     except OSError as error:
@@ -30,7 +30,7 @@ def plant(path: Path, data: bytes) -> None:
 
 
 def stamped(path: Path, **record: Any) -> bytes:
-    """One that tells of the file as it is."""
+    """A record of the file as it is."""
     status = path.stat()
     return json.dumps(
         {"size": status.st_size, "modified": status.st_mtime_ns, "etag": "e", **record}
@@ -56,8 +56,8 @@ DAMAGED: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("what", DAMAGED)
-def test_a_damaged_record_is_none(place: S3Place, s3: Any, what: str):
-    path = place.buckets / BUCKET / "k.txt"
+def test_a_damaged_record_is_none(endpoint: S3Endpoint, s3: Any, what: str):
+    path = endpoint.buckets / BUCKET / "k.txt"
     s3.put_object(Bucket=BUCKET, Key="k.txt", Body=b"0123456789", ContentType="a/b")
     plant(path, stamped(path, **DAMAGED[what]))
     check_read_by_its_state(s3)
@@ -66,9 +66,9 @@ def test_a_damaged_record_is_none(place: S3Place, s3: Any, what: str):
 @pytest.mark.parametrize(
     "data", [b"{", b"[]", b"null", b"{}", b"\xff", b"[" * 3000, b'{"size": 1}', b"5"]
 )
-def test_what_is_no_record_at_all_is_none(place: S3Place, s3: Any, data: bytes):
+def test_an_invalid_record_is_ignored(endpoint: S3Endpoint, s3: Any, data: bytes):
     s3.put_object(Bucket=BUCKET, Key="k.txt", Body=b"0123456789", ContentType="a/b")
-    plant(place.buckets / BUCKET / "k.txt", data)
+    plant(endpoint.buckets / BUCKET / "k.txt", data)
     check_read_by_its_state(s3)
 
 
@@ -84,8 +84,8 @@ def check_read_by_its_state(s3: Any) -> None:
     assert content(s3, "copy") == b"0123456789"
 
 
-def test_a_record_that_tells_of_the_file_is_believed(place: S3Place, s3: Any):
-    path = place.buckets / BUCKET / "k"
+def test_a_record_of_this_file_is_used(endpoint: S3Endpoint, s3: Any):
+    path = endpoint.buckets / BUCKET / "k"
     path.write_bytes(b"by a job")
     plant(path, stamped(path, etag="mine", headers={"cache-control": "none"}, metadata={"a": "b"}))
     found = s3.head_object(Bucket=BUCKET, Key="k")
@@ -97,8 +97,8 @@ def test_a_record_that_tells_of_the_file_is_believed(place: S3Place, s3: Any):
 
 
 @pytest.mark.parametrize("seconds", [-(2**33), 2**34, 2**50])
-def test_a_file_of_any_time_is_read_and_listed(place: S3Place, s3: Any, seconds: int):
-    path = place.buckets / BUCKET / "k"
+def test_a_file_of_any_time_is_read_and_listed(endpoint: S3Endpoint, s3: Any, seconds: int):
+    path = endpoint.buckets / BUCKET / "k"
     path.write_bytes(b"1")
     try:
         os.utime(path, (seconds, seconds))
@@ -108,17 +108,17 @@ def test_a_file_of_any_time_is_read_and_listed(place: S3Place, s3: Any, seconds:
     assert [each["Key"] for each in s3.list_objects_v2(Bucket=BUCKET)["Contents"]] == ["k"]
 
 
-def test_a_damaged_record_of_a_bucket_hides_none(place: S3Place, s3: Any):
-    record = place.buckets / BUCKET / ".trackside" / "bucket.json"
+def test_a_damaged_record_of_a_bucket_hides_none(endpoint: S3Endpoint, s3: Any):
+    record = endpoint.buckets / BUCKET / ".trackside" / "bucket.json"
     for data in (b"{", b"[]", b'{"created": 1e300, "region": "a\\r\\nb"}', b'{"created": "x"}'):
         record.write_bytes(data)
         assert [each["Name"] for each in s3.list_buckets()["Buckets"]] == [BUCKET]
         assert s3.head_bucket(Bucket=BUCKET)["ResponseMetadata"]["HTTPStatusCode"] == 200
 
 
-def test_a_damaged_record_of_an_upload_hides_no_other(place: S3Place, s3: Any):
+def test_a_damaged_record_of_an_upload_hides_no_other(endpoint: S3Endpoint, s3: Any):
     ids = [s3.create_multipart_upload(Bucket=BUCKET, Key=k)["UploadId"] for k in ("a", "b")]
-    record = place.buckets / BUCKET / ".trackside" / "uploads" / ids[0] / "upload.json"
+    record = endpoint.buckets / BUCKET / ".trackside" / "uploads" / ids[0] / "upload.json"
     for data in (b"{", b"[]", b"{}", record.read_bytes().replace(b'"created"', b'"made"')):
         record.write_bytes(data)
         listed = s3.list_multipart_uploads(Bucket=BUCKET)["Uploads"]

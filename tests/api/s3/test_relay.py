@@ -25,8 +25,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from tests.api.raw_requests import AttachedProcess
-from tests.api.s3.conftest import REGION, S3Place, listening, serving
+from tests.api.raw_requests import SignedClient
+from tests.api.s3.conftest import REGION, S3Endpoint, listening, serving
 from tests.api.s3.test_object_calls import refused
 from tests.conftest import S3Server
 from tests.kept_port import kept_port, port_of
@@ -55,12 +55,12 @@ OK = b'HTTP/1.1 200 OK\r\nContent-Length: 2\r\nETag: "1"\r\n\r\nok'
 
 
 class RawStore:
-    """Speaks as a test tells it to; keeps the heads of all requests and counts connections."""
+    """Responds as a test defines; records the heads of all requests and counts connections."""
 
-    def __init__(self, answer: Callable[[socket.socket, bytes], bool]) -> None:
+    def __init__(self, response: Callable[[socket.socket, bytes], bool]) -> None:
         self.heads: list[bytes] = []
         self.num_connections = 0
-        self._answer = answer
+        self._answer = response
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.access = S3Access(
             f"http://127.0.0.1:{self._listener.getsockname()[1]}", "us-east-1", "key", "secret"
@@ -101,32 +101,32 @@ def _head(connection: socket.socket) -> bytes:
     return data
 
 
-def say(answer: bytes, *, more: bool = True) -> Callable[[socket.socket, bytes], bool]:
-    def answered(connection: socket.socket, _: bytes) -> bool:
-        connection.sendall(answer)
+def respond_with(response: bytes, *, more: bool = True) -> Callable[[socket.socket, bytes], bool]:
+    def respond(connection: socket.socket, _: bytes) -> bool:
+        connection.sendall(response)
         return more
 
-    return answered
+    return respond
 
 
 @contextmanager
-def before(
-    tmp_path: Path, answer: Callable[[socket.socket, bytes], bool]
-) -> Iterator[tuple[RawStore, S3Place]]:
-    store = RawStore(answer)
+def relay_to(
+    tmp_path: Path, response: Callable[[socket.socket, bytes], bool]
+) -> Iterator[tuple[RawStore, S3Endpoint]]:
+    store = RawStore(response)
     with serving(S3Relay(store.access), tmp_path) as front:
         yield store, front
     store.close()
 
 
 @pytest.fixture
-def moto(s3_server: S3Server, bucket: str, tmp_path: Path) -> Iterator[tuple[S3Place, str]]:
+def moto(s3_server: S3Server, bucket: str, tmp_path: Path) -> Iterator[tuple[S3Endpoint, str]]:
     access = S3Access(s3_server.url, "us-east-1", "test-access-key", "test-secret-key")
     with serving(S3Relay(access), tmp_path) as front:
         yield front, bucket
 
 
-def test_motos_server_is_a_store_like_any_other(moto):
+def test_motos_server_works_as_a_store(moto):
     front, bucket = moto
     s3 = front.client()
     data = os.urandom(11 * MIB)
@@ -150,7 +150,7 @@ def test_motos_server_is_a_store_like_any_other(moto):
     assert s3.list_objects_v2(Bucket=bucket)["KeyCount"] == 0
 
 
-def test_a_presigned_address_of_ours_is_good_for_the_store(moto):
+def test_a_presigned_url_works_through_the_relay(moto):
     front, bucket = moto
     given = {"Bucket": bucket, "Key": "k k"}
     address = front.client().generate_presigned_url("put_object", given)
@@ -175,10 +175,10 @@ def test_a_body_that_is_not_what_was_signed_never_gets_there_whole(moto):
     assert s3.list_objects_v2(Bucket=bucket)["KeyCount"] == 0
 
 
-def test_a_stores_error_comes_back_as_it_is(tmp_path):
+def test_a_stores_error_is_returned_unchanged(tmp_path):
     body = b"<Error><Code>Peculiar</Code><Message>its own words</Message></Error>"
-    answer = b"HTTP/1.1 418 Teapot\r\nX-Amz-Request-Id: theirs\r\nContent-Length: %d\r\n\r\n%b"
-    with before(tmp_path, say(answer % (len(body), body))) as (_, front):
+    response = b"HTTP/1.1 418 Teapot\r\nX-Amz-Request-Id: theirs\r\nContent-Length: %d\r\n\r\n%b"
+    with relay_to(tmp_path, respond_with(response % (len(body), body))) as (_, front):
         address = front.client().generate_presigned_url("get_object", {"Bucket": "b1x", "Key": "k"})
         with pytest.raises(urllib.error.HTTPError) as caught:
             urllib.request.urlopen(address, timeout=60)
@@ -187,7 +187,7 @@ def test_a_stores_error_comes_back_as_it_is(tmp_path):
         caught.value.close()
 
 
-def test_a_store_that_is_away_is_told_with_when_to_come_again(tmp_path):
+def test_an_unavailable_store_is_reported_with_a_retry_time(tmp_path):
     with kept_port() as nobody, serving(S3Relay(access_at(nobody)), tmp_path) as front:
         s3 = front.client()
         for call in (s3.list_buckets, lambda: s3.put_object(Bucket="b1x", Key="k", Body=b"1")):
@@ -199,50 +199,50 @@ def test_a_store_that_is_away_is_told_with_when_to_come_again(tmp_path):
         caught.value.close()
 
 
-def test_connections_to_the_store_are_used_again(tmp_path):
-    with before(tmp_path, say(OK)) as (store, front):
+def test_connections_to_the_store_are_reused(tmp_path):
+    with relay_to(tmp_path, respond_with(OK)) as (store, front):
         s3 = front.client()
         for _ in range(5):
             assert s3.get_object(Bucket="b1x", Key="k")["Body"].read() == b"ok"
         assert (len(store.heads), store.num_connections) == (5, 1)
 
 
-def test_a_kept_connection_that_the_store_has_left_is_replaced(tmp_path):
-    with before(tmp_path, say(OK, more=False)) as (store, front):
+def test_an_idle_connection_that_the_store_has_closed_is_replaced(tmp_path):
+    with relay_to(tmp_path, respond_with(OK, more=False)) as (store, front):
         s3 = front.client()
         for _ in range(5):
             assert s3.get_object(Bucket="b1x", Key="k")["Body"].read() == b"ok"
         assert store.num_connections == 5
 
 
-def test_an_answer_that_breaks_off_does_not_look_whole(tmp_path):
+def test_a_truncated_response_does_not_look_complete(tmp_path):
     begun = b"HTTP/1.1 200 OK\r\n%b\r\n\r\n" + b"5\r\nabcde\r\n"
     for form in (b"Transfer-Encoding: chunked", b"Content-Length: 100000"):
-        with before(tmp_path, say(begun % form, more=False)) as (_, front):
+        with relay_to(tmp_path, respond_with(begun % form, more=False)) as (_, front):
             address = front.client().generate_presigned_url(
                 "get_object", {"Bucket": "b1x", "Key": "k"}
             )
             with (
                 pytest.raises(http.client.IncompleteRead),
-                urllib.request.urlopen(address, timeout=60) as answer,
+                urllib.request.urlopen(address, timeout=60) as response,
             ):
-                answer.read()
+                response.read()
 
 
-def test_a_body_that_the_store_refuses_at_once_is_not_asked_for(tmp_path, monkeypatch):
+def test_a_body_that_the_store_refuses_at_once_is_not_read(tmp_path, monkeypatch):
     monkeypatch.setattr(upstream_connection, "_CONTINUE_SECONDS", 60.0)
     refusal = b"HTTP/1.1 403 No\r\nContent-Length: 0\r\n\r\n"
-    with before(tmp_path, say(refusal)) as (store, front):
-        with put_begun(front, 10 * MIB, expects=True) as connection:
+    with relay_to(tmp_path, respond_with(refusal)) as (store, front):
+        with start_put(front, 10 * MIB, expects=True) as connection:
             assert connection.recv(1000).startswith(b"HTTP/1.1 403")
         assert b"100-continue" in store.heads[0]
 
 
-def test_neither_side_is_sent_more_than_it_takes(tmp_path):
+def test_neither_side_is_sent_more_than_it_reads(tmp_path):
     """The store takes nothing of a body, then the client nothing of an answer."""
     sent = 0
 
-    def answer(connection: socket.socket, head: bytes) -> bool:
+    def response(connection: socket.socket, head: bytes) -> bool:
         nonlocal sent
         if head.startswith(b"PUT"):
             return not done.wait(120)
@@ -251,8 +251,8 @@ def test_neither_side_is_sent_more_than_it_takes(tmp_path):
         return False
 
     done = threading.Event()
-    with before(tmp_path, answer) as (_, front):
-        with put_begun(front, 256 * MIB) as connection:
+    with relay_to(tmp_path, response) as (_, front):
+        with start_put(front, 256 * MIB) as connection:
             assert until_stuck(connection, 256 * MIB) < 64 * MIB
         done.set()
         given = {"Bucket": "b1x", "Key": "k"}
@@ -264,7 +264,7 @@ def test_neither_side_is_sent_more_than_it_takes(tmp_path):
 
 
 def until_stuck(connection: socket.socket, most: int) -> int:
-    """How many bytes went before nobody took more for a second."""
+    """How many bytes were sent before none was accepted for a second."""
     connection.settimeout(1)
     total = 0
     try:
@@ -275,7 +275,7 @@ def until_stuck(connection: socket.socket, most: int) -> int:
     return total
 
 
-def put_begun(front: S3Place, size: int, *, expects: bool = False) -> socket.socket:
+def start_put(front: S3Endpoint, size: int, *, expects: bool = False) -> socket.socket:
     given = {"Bucket": "b1x", "Key": "k"}
     address = urlsplit(front.client().generate_presigned_url("put_object", given))
     connection = socket.create_connection((address.hostname, address.port), 60)
@@ -290,8 +290,8 @@ def put_begun(front: S3Place, size: int, *, expects: bool = False) -> socket.soc
     return connection
 
 
-def test_what_is_about_us_does_not_reach_the_store(tmp_path):
-    with before(tmp_path, say(OK)) as (store, front):
+def test_headers_for_this_server_do_not_reach_the_store(tmp_path):
+    with relay_to(tmp_path, respond_with(OK)) as (store, front):
         s3 = front.client()
         s3.get_object(Bucket="b1x", Key="k", ExpectedBucketOwner="0" * 12, IfMatch='"1"')
         head = store.heads[0].decode().lower()
@@ -301,7 +301,7 @@ def test_what_is_about_us_does_not_reach_the_store(tmp_path):
         assert urlsplit(front.url).netloc not in head
 
 
-def test_a_store_that_leads_back_to_the_server_is_named(tmp_path):
+def test_a_store_that_is_the_server_itself_is_reported(tmp_path):
     key, secret = AccessKeys(tmp_path / "server").create("the store's", Rights.ADMIN)
     with kept_port() as itself:
         access = replace(access_at(itself), access_key_id=key.id, secret_access_key=secret)
@@ -326,13 +326,13 @@ def test_a_server_with_another_store_passes_requests_on_to_it(tmp_path: Path, st
         )
         services = Services(settings, keys, store.environment)
         with services, listening(services.app) as url:
-            front = S3Place(url, store.buckets, keys, key.id, secret)
+            front = S3Endpoint(url, store.buckets, keys, key.id, secret)
             front.client().put_object(Bucket="team", Key="k", Body=b"1")
         assert store.store("team").get("k") == b"1"
     assert not settings.layout.buckets.exists()
 
 
-def presigned(front: S3Place, query: str) -> str:
+def presigned(front: S3Endpoint, query: str) -> str:
     """As signers make it that put headers into the address."""
     request = AWSRequest("PUT", f"{front.url}/b1x/k?{query}")
     S3SigV4QueryAuth(Credentials(front.key_id, front.secret), "s3", REGION).add_auth(request)
@@ -343,15 +343,15 @@ def put(address: str, data: bytes) -> int:
     headers = {"Content-Type": "a/b"}
     request = urllib.request.Request(address, data=data, method="PUT", headers=headers)
     try:
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            return int(answer.status)
+        with urllib.request.urlopen(request, timeout=60) as response:
+            return int(response.status)
     except urllib.error.HTTPError as error:
         error.close()
         return error.code
 
 
 def test_a_session_of_the_servers_own_is_signed_with_its_token(tmp_path):
-    store = RawStore(say(OK))
+    store = RawStore(respond_with(OK))
     access = replace(store.access, session_token="the-token")
     with serving(S3Relay(access), tmp_path) as front:
         front.client().get_object(Bucket="b1x", Key="k")
@@ -418,8 +418,8 @@ def test_a_store_behind_tls_is_reached_and_its_certificate_checked(
                 assert s3.get_object(Bucket="b1x", Key="k")["Body"].read() == data
 
 
-def test_headers_that_a_signer_put_into_the_address_become_headers_again(tmp_path):
-    with before(tmp_path, say(OK)) as (store, front):
+def test_headers_in_a_presigned_url_become_headers_again(tmp_path):
+    with relay_to(tmp_path, respond_with(OK)) as (store, front):
         assert put(presigned(front, "tagging=&x-amz-meta-colour=dark%20red"), b"1") == 200
         assert store.heads[0].startswith(b"PUT /b1x/k?tagging= HTTP/1.1\r\n")
         assert b"\r\nx-amz-meta-colour: dark red\r\n" in store.heads[0]
@@ -465,16 +465,16 @@ def test_a_relay_needs_the_rights_that_embedded_buckets_need(tmp_path):
         ("DELETE", "/b1x/k", "", {"x-amz-bypass-governance-retention": "true"}),
     ],
 )
-def test_what_changes_a_stores_rules_or_opens_it_needs_an_admin(method, path, query, headers):
+def test_changes_to_a_stores_policies_need_an_admin(method, path, query, headers):
     assert needed_rights(read_target(call_of(method, path, query, headers))) is Rights.ADMIN
 
 
-OTHER_PLACES = ["//team", "/./team", "/x/../team", "/%2e/team", "/x/%2E%2e/team", "/x%2F..%2Fteam",
+OTHER_PATHS = ["//team", "/./team", "/x/../team", "/%2e/team", "/x/%2E%2e/team", "/x%2F..%2Fteam",
                 "/team//", "/team/.", "/team/%2F", "/team/x/..", "//", "/..", "/x/..\\..\\team",
                 "/%2f/team"]  # fmt: skip
 
 
-@pytest.mark.parametrize("path", OTHER_PLACES)
+@pytest.mark.parametrize("path", OTHER_PATHS)
 def test_a_path_that_a_store_may_take_for_another_needs_the_rights_of_both(tmp_path, path):
     for method, query in (("PUT", "policy"), ("DELETE", ""), ("PUT", "")):
         call = call_of(method, path, query, {})
@@ -482,42 +482,42 @@ def test_a_path_that_a_store_may_take_for_another_needs_the_rights_of_both(tmp_p
     assert needed_rights(read_target(call_of("GET", path, "policy", {}))) is Rights.READ
 
 
-def test_no_trick_with_the_path_makes_a_submitter_an_admin(tmp_path):
-    with before(tmp_path, say(OK)) as (store, front):
+def test_no_form_of_the_path_makes_a_submitter_an_admin(tmp_path):
+    with relay_to(tmp_path, respond_with(OK)) as (store, front):
         key, secret = front.keys.create("somebody", Rights.SUBMIT)
-        somebody = AttachedProcess(front.url, key.id, secret)
-        for path in OTHER_PLACES:
-            status, _ = somebody.ask("PUT", f"{path}?policy", b"{}")
+        submitter = SignedClient(front.url, key.id, secret)
+        for path in OTHER_PATHS:
+            status, _ = submitter.request("PUT", f"{path}?policy", b"{}")
             assert status in (400, 403), path
         assert store.heads == []
-        assert somebody.ask("PUT", "/team/a//b", b"1")[0] == 200
+        assert submitter.request("PUT", "/team/a//b", b"1")[0] == 200
 
 
-def test_the_store_is_asked_in_the_form_that_was_judged(tmp_path):
-    with before(tmp_path, say(OK)) as (store, front):
-        caller = AttachedProcess(front.url, front.key_id, front.secret)
-        asked = {
+def test_the_store_gets_the_path_and_query_that_were_checked(tmp_path):
+    with relay_to(tmp_path, respond_with(OK)) as (store, front):
+        caller = SignedClient(front.url, front.key_id, front.secret)
+        params = {
             "/b1x/%6B%7e?x%3Bacl&%61=+": b"PUT /b1x/k~?x%3Bacl&a=%2B HTTP/1.1\r\n",
             "/b1x/a;b%2Fc?uploadId=%2f": b"PUT /b1x/a%3Bb/c?uploadId=%2F HTTP/1.1\r\n",
             "/b1x/%FF": b"PUT /b1x/%FF HTTP/1.1\r\n",
         }
-        for address, line in asked.items():
-            assert caller.ask("PUT", address, b"1")[0] == 200
+        for address, line in params.items():
+            assert caller.request("PUT", address, b"1")[0] == 200
             assert line in store.heads[-1]  # after the body of the one before
 
 
 def test_headers_that_s3_does_not_have_do_not_reach_the_store(tmp_path):
     """Stores have some of their own, which they obey because we have signed."""
-    with before(tmp_path, say(OK)) as (store, front):
+    with relay_to(tmp_path, respond_with(OK)) as (store, front):
         own = {"x-minio-extract": "true", "x_amz_copy_source": "b/k", "x-forwarded-for": "10.0.0.1"}
-        caller = AttachedProcess(front.url, front.key_id, front.secret)
-        assert caller.ask("PUT", "/b1x/k", b"1", own)[0] == 200
+        caller = SignedClient(front.url, front.key_id, front.secret)
+        assert caller.request("PUT", "/b1x/k", b"1", own)[0] == 200
         head = store.heads[0].lower()
         assert not any(name.encode() in head for name in own)
-        assert caller.ask("PATCH", "/b1x/k", b"1")[0] == 405
+        assert caller.request("PATCH", "/b1x/k", b"1")[0] == 405
 
 
-def test_keys_that_the_surroundings_give_are_renewed_and_kept_while_they_are_good(tmp_path):
+def test_credentials_of_the_environment_are_renewed_and_used_while_valid(tmp_path):
     with serving(S3(tmp_path / "buckets"), tmp_path) as store:
         giver = KeyGiver(given(store.key_id, store.secret, seconds=200))
         access = S3Access(store.url, "us-east-1", source="surroundings")
@@ -532,11 +532,11 @@ def test_keys_that_the_surroundings_give_are_renewed_and_kept_while_they_are_goo
             front.client().create_bucket(Bucket="third")
             giver.answer = given(key.id, secret, seconds=3600)
             front.client().create_bucket(Bucket="fourth")
-            num_asked = len(giver.asked)
+            num_requests = len(giver.asked)
             assert len(front.client().list_buckets()["Buckets"]) == 4
-            assert len(giver.asked) == num_asked
+            assert len(giver.asked) == num_requests
 
 
-def test_a_relay_without_keys_of_its_own_says_what_to_do():
+def test_a_relay_without_credentials_reports_what_to_set():
     with pytest.raises(InvalidSetting, match="AWS_ACCESS_KEY_ID"):
         S3Relay(S3Access("http://127.0.0.1:1", "us-east-1", advice="Set AWS_ACCESS_KEY_ID."))

@@ -21,9 +21,9 @@ from trackside.storage.connect import Retry, open_s3
 from trackside.storage.credentials import S3Access
 
 
-def test_a_reader_reads_and_nothing_else(place, s3):
+def test_a_reader_reads_and_nothing_else(endpoint, s3):
     s3.put_object(Bucket=BUCKET, Key="k", Body=b"1")
-    reader = place.client(Rights.READ)
+    reader = endpoint.client(Rights.READ)
     assert content(reader, "k") == b"1"
     assert reader.list_objects_v2(Bucket=BUCKET)["KeyCount"] == 1
     assert reader.list_buckets()["Buckets"][0]["Name"] == BUCKET
@@ -40,25 +40,25 @@ def test_a_reader_reads_and_nothing_else(place, s3):
     assert content(s3, "k") == b"1"
 
 
-def test_a_submitter_writes_objects_and_removes_no_bucket(place, s3):
-    submitter = place.client(Rights.SUBMIT)
+def test_a_submitter_writes_objects_and_removes_no_bucket(endpoint, s3):
+    submitter = endpoint.client(Rights.SUBMIT)
     submitter.put_object(Bucket=BUCKET, Key="k", Body=b"1")
     submitter.delete_object(Bucket=BUCKET, Key="k")
     assert refused(submitter.delete_bucket, Bucket=BUCKET) == ("AccessDenied", 403)
 
 
-@pytest.mark.parametrize("place", ["embedded"], indirect=True)
-def test_a_submitter_makes_embedded_buckets_as_its_jobs_do(place):
-    place.client(Rights.SUBMIT).create_bucket(Bucket="another")
-    assert [each["Name"] for each in place.client().list_buckets()["Buckets"]] == ["another"]
+@pytest.mark.parametrize("endpoint", ["embedded"], indirect=True)
+def test_a_submitter_makes_embedded_buckets_as_its_jobs_do(endpoint):
+    endpoint.client(Rights.SUBMIT).create_bucket(Bucket="another")
+    assert [each["Name"] for each in endpoint.client().list_buckets()["Buckets"]] == ["another"]
 
 
-def test_an_unsigned_request_and_an_empty_signature_are_refused(place, s3):
+def test_an_unsigned_request_and_an_empty_signature_are_refused(endpoint, s3):
     s3.put_object(Bucket=BUCKET, Key="k", Body=b"1")
     for headers in ({}, {"Authorization": ""}, {"Authorization": "AWS TS:abc"}):
         for method in ("GET", "PUT", "DELETE"):
             request = urllib.request.Request(
-                f"{place.url}/{BUCKET}/k", method=method, headers=headers
+                f"{endpoint.url}/{BUCKET}/k", method=method, headers=headers
             )
             with pytest.raises(urllib.error.HTTPError) as caught:
                 urllib.request.urlopen(request)
@@ -67,28 +67,28 @@ def test_an_unsigned_request_and_an_empty_signature_are_refused(place, s3):
     assert content(s3, "k") == b"1"
 
 
-def test_a_wrong_secret_and_an_unknown_key_are_told_apart(place, s3):
-    place.secret = "x" * 40
-    assert refused(place.client().list_buckets) == ("SignatureDoesNotMatch", 403)
-    assert f"The key '{place.key_id}' has another secret here" in words(place)
-    place.key_id = "TSNOBODY"
-    assert refused(place.client().list_buckets) == ("InvalidAccessKeyId", 403)
-    assert "does not exist in our records. No access key here is 'TSNOBODY'." in words(place)
+def test_a_wrong_secret_and_an_unknown_key_are_different_errors(endpoint, s3):
+    endpoint.secret = "x" * 40
+    assert refused(endpoint.client().list_buckets) == ("SignatureDoesNotMatch", 403)
+    assert f"The key '{endpoint.key_id}' has another secret here" in words(endpoint)
+    endpoint.key_id = "TSNOBODY"
+    assert refused(endpoint.client().list_buckets) == ("InvalidAccessKeyId", 403)
+    assert "does not exist in our records. No access key here is 'TSNOBODY'." in words(endpoint)
 
 
-def words(place: Any) -> str:
-    """Those of a refusal; all of them tell the way out."""
+def words(endpoint: Any) -> str:
+    """Messages of a refusal; all of them name the way out."""
     with pytest.raises(ClientError) as caught:
-        place.client().list_buckets()
+        endpoint.client().list_buckets()
     text = str(caught.value.response["Error"]["Message"])
     assert "`trackside keys list`" in text
     assert '`eval "$(trackside env)"`' in text
     return text
 
 
-def test_buckets_are_made_listed_and_removed(place, s3):
+def test_buckets_are_made_listed_and_removed(endpoint, s3):
     s3.create_bucket(Bucket="second.one", CreateBucketConfiguration={"LocationConstraint": REGION})
-    place.store("by-a-job").put("k", b"1")
+    endpoint.store("by-a-job").put("k", b"1")
     names = [bucket["Name"] for bucket in s3.list_buckets()["Buckets"]]
     assert names == ["by-a-job", BUCKET, "second.one"]
     assert s3.head_bucket(Bucket=BUCKET)["BucketRegion"] == REGION
@@ -98,10 +98,10 @@ def test_buckets_are_made_listed_and_removed(place, s3):
     assert refused(s3.head_bucket, Bucket="missing")[1] == 404
     oldest = boto3.client(
         "s3",
-        endpoint_url=place.url,
+        endpoint_url=endpoint.url,
         region_name="us-east-1",
-        aws_access_key_id=place.key_id,
-        aws_secret_access_key=place.secret,
+        aws_access_key_id=endpoint.key_id,
+        aws_secret_access_key=endpoint.secret,
     )
     oldest.create_bucket(Bucket=BUCKET)
     assert refused(s3.delete_bucket, Bucket="by-a-job") == ("BucketNotEmpty", 409)
@@ -110,12 +110,12 @@ def test_buckets_are_made_listed_and_removed(place, s3):
     assert refused(s3.create_bucket, Bucket="UPPER") == ("InvalidBucketName", 400)
 
 
-def test_a_bucket_with_nothing_but_leftovers_is_removed(place, s3):
-    (place.buckets / BUCKET / "empty").mkdir()
-    (place.buckets / BUCKET / "empty" / ".trackside-0-1-2.part").touch()
+def test_a_bucket_with_nothing_but_leftovers_is_removed(endpoint, s3):
+    (endpoint.buckets / BUCKET / "empty").mkdir()
+    (endpoint.buckets / BUCKET / "empty" / ".trackside-0-1-2.part").touch()
     s3.create_multipart_upload(Bucket=BUCKET, Key="never finished")
     s3.delete_bucket(Bucket=BUCKET)
-    assert list(place.buckets.iterdir()) == []
+    assert list(endpoint.buckets.iterdir()) == []
 
 
 def test_many_objects_are_deleted_at_once(s3):
@@ -130,21 +130,21 @@ def test_many_objects_are_deleted_at_once(s3):
 
 
 def test_what_is_not_configured_is_answered_as_s3_does(s3):
-    asked = {"Bucket": BUCKET}
-    assert "Status" not in s3.get_bucket_versioning(**asked)
-    assert s3.get_bucket_acl(**asked)["Grants"][0]["Permission"] == "FULL_CONTROL"
-    assert refused(s3.get_bucket_policy, **asked) == ("NoSuchBucketPolicy", 404)
-    assert refused(s3.get_bucket_cors, **asked) == ("NoSuchCORSConfiguration", 404)
-    lifecycle = refused(s3.get_bucket_lifecycle_configuration, **asked)
+    params = {"Bucket": BUCKET}
+    assert "Status" not in s3.get_bucket_versioning(**params)
+    assert s3.get_bucket_acl(**params)["Grants"][0]["Permission"] == "FULL_CONTROL"
+    assert refused(s3.get_bucket_policy, **params) == ("NoSuchBucketPolicy", 404)
+    assert refused(s3.get_bucket_cors, **params) == ("NoSuchCORSConfiguration", 404)
+    lifecycle = refused(s3.get_bucket_lifecycle_configuration, **params)
     assert lifecycle == ("NoSuchLifecycleConfiguration", 404)
-    assert refused(s3.get_bucket_tagging, **asked) == ("NoSuchTagSet", 404)
-    assert refused(s3.get_public_access_block, **asked)[1] == 404
+    assert refused(s3.get_bucket_tagging, **params) == ("NoSuchTagSet", 404)
+    assert refused(s3.get_public_access_block, **params)[1] == 404
 
 
-def test_what_is_not_offered_says_so(s3):
+def test_operations_that_are_not_offered_are_named(s3):
     on = {"Status": "Enabled"}
-    asked = {"Bucket": BUCKET, "VersioningConfiguration": on}
-    assert refused(s3.put_bucket_versioning, **asked) == ("NotImplemented", 501)
+    params = {"Bucket": BUCKET, "VersioningConfiguration": on}
+    assert refused(s3.put_bucket_versioning, **params) == ("NotImplemented", 501)
     own_key = {"SSECustomerAlgorithm": "AES256", "SSECustomerKey": "k" * 32}
     refusal = refused(s3.put_object, Bucket=BUCKET, Key="k", Body=b"1", **own_key)
     assert refusal == ("NotImplemented", 501)
@@ -180,7 +180,7 @@ def test_objects_are_copied_with_or_without_their_metadata(s3):
 
 
 @pytest.mark.parametrize("source", ["../server/keys.json", "%2e%2e/server/keys.json", ".x/k"])
-def test_no_name_leads_out_of_the_buckets(place, s3, source):
+def test_no_name_escapes_the_buckets(endpoint, s3, source):
     wanted = {"Bucket": BUCKET, "Key": "stolen", "CopySource": source}
     assert refused(s3.copy_object, **wanted) == ("InvalidBucketName", 400)
     inside = {**wanted, "CopySource": f"{BUCKET}/../../server/keys.json"}
@@ -190,7 +190,7 @@ def test_no_name_leads_out_of_the_buckets(place, s3, source):
 
 
 @pytest.mark.parametrize("seconds", ["604801", "-1", "soon"])
-def test_a_presigned_address_for_longer_than_a_week_or_for_no_time_is_refused(place, s3, seconds):
+def test_a_presigned_url_for_longer_than_a_week_or_no_time_is_refused(endpoint, s3, seconds):
     address = s3.generate_presigned_url("get_object", {"Bucket": BUCKET, "Key": "k"})
     address = address.replace("X-Amz-Expires=3600", f"X-Amz-Expires={seconds}")
     with pytest.raises(urllib.error.HTTPError) as caught:
@@ -199,7 +199,7 @@ def test_a_presigned_address_for_longer_than_a_week_or_for_no_time_is_refused(pl
         assert (answer.status, b"AuthorizationQueryParametersError" in answer.read()) == (400, True)
 
 
-def test_expect_100_continue_is_answered_before_the_body_is_sent(place, s3):
+def test_expect_100_continue_is_answered_before_the_body_is_sent(endpoint, s3):
     address = s3.generate_presigned_url("put_object", {"Bucket": BUCKET, "Key": "k"})
     host, _, path = address.removeprefix("http://").partition("/")
     name, _, port = host.partition(":")

@@ -23,8 +23,8 @@ def upload(s3):
 
 
 def put(s3, upload, number: int, data: bytes) -> dict[str, object]:
-    answer = s3.upload_part(**upload, PartNumber=number, Body=data)
-    return {"PartNumber": number, "ETag": answer["ETag"]}
+    response = s3.upload_part(**upload, PartNumber=number, Body=data)
+    return {"PartNumber": number, "ETag": response["ETag"]}
 
 
 def complete(s3, upload, parts) -> Any:
@@ -32,25 +32,25 @@ def complete(s3, upload, parts) -> Any:
     return s3.complete_multipart_upload(**upload, MultipartUpload={"Parts": ordered})
 
 
-def inode(place, key: str) -> int:
-    return (place.buckets / BUCKET / key).stat().st_ino
+def inode(endpoint, key: str) -> int:
+    return (endpoint.buckets / BUCKET / key).stat().st_ino
 
 
-def shared_inode(place) -> int:
-    return next((place.buckets / BUCKET / ".trackside" / "uploads").glob("*/data")).stat().st_ino
+def shared_inode(endpoint) -> int:
+    return next((endpoint.buckets / BUCKET / ".trackside" / "uploads").glob("*/data")).stat().st_ino
 
 
 @pytest.mark.parametrize("order", [(1, 2, 3), (3, 2, 1), (2, 3, 1)])
-def test_parts_may_come_in_any_order_and_are_not_copied(s3, place, upload, order):
+def test_parts_may_come_in_any_order_and_are_not_copied(s3, endpoint, upload, order):
     parts = [put(s3, upload, number, PARTS[number - 1]) for number in order]
-    shared = shared_inode(place)
+    shared = shared_inode(endpoint)
     done = complete(s3, upload, parts)
     digests = b"".join(hashlib.md5(part).digest() for part in PARTS)
     assert done["ETag"] == f'"{hashlib.md5(digests).hexdigest()}-3"'
-    assert content(s3, "big") == b"".join(PARTS) == place.store().get("big")
+    assert content(s3, "big") == b"".join(PARTS) == endpoint.store().get("big")
     assert s3.head_object(Bucket=BUCKET, Key="big")["Metadata"] == {"by": "parts"}
-    assert inode(place, "big") == shared
-    assert list((place.buckets / BUCKET / ".trackside" / "uploads").iterdir()) == []
+    assert inode(endpoint, "big") == shared
+    assert list((endpoint.buckets / BUCKET / ".trackside" / "uploads").iterdir()) == []
 
 
 def test_parts_of_different_sizes_and_gaps_in_the_numbers_are_joined(s3, upload):
@@ -60,7 +60,7 @@ def test_parts_of_different_sizes_and_gaps_in_the_numbers_are_joined(s3, upload)
     assert content(s3, "big") == b"".join(data.values())
 
 
-def test_a_part_that_is_sent_again_counts_as_it_came_last(s3, upload):
+def test_the_last_version_of_a_part_counts(s3, upload):
     first = put(s3, upload, 1, PARTS[0])
     again = put(s3, upload, 1, PARTS[1])
     last = put(s3, upload, 2, PARTS[2])
@@ -79,11 +79,11 @@ def test_completing_again_is_the_same_as_once(s3, upload):
         complete(s3, upload, parts)
 
 
-def test_an_aborted_upload_leaves_nothing(s3, place, upload):
+def test_an_aborted_upload_leaves_nothing(s3, endpoint, upload):
     put(s3, upload, 1, PARTS[0])
     s3.abort_multipart_upload(**upload)
     assert refused(s3.list_parts, **upload) == ("NoSuchUpload", 404)
-    assert list((place.buckets / BUCKET / ".trackside" / "uploads").iterdir()) == []
+    assert list((endpoint.buckets / BUCKET / ".trackside" / "uploads").iterdir()) == []
     assert s3.list_objects_v2(Bucket=BUCKET)["KeyCount"] == 0
 
 
@@ -148,8 +148,8 @@ def test_one_part_can_be_read_alone(s3, upload):
     got = s3.get_object(Bucket=BUCKET, Key="big", PartNumber=2)
     assert got["Body"].read() == PARTS[1]
     assert got["PartsCount"] == 3
-    asked = {"Bucket": BUCKET, "Key": "big", "ObjectAttributes": ["ObjectParts", "ObjectSize"]}
-    found = s3.get_object_attributes(**asked)
+    params = {"Bucket": BUCKET, "Key": "big", "ObjectAttributes": ["ObjectParts", "ObjectSize"]}
+    found = s3.get_object_attributes(**params)
     assert found["ObjectSize"] == sum(map(len, PARTS))
     assert found["ObjectParts"]["TotalPartsCount"] == 3
 

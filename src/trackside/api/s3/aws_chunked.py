@@ -1,6 +1,6 @@
-"""The `aws-chunked` form of a body: sized chunks, perhaps each signed, and trailers at the end.
+"""The `aws-chunked` encoding of a body: sized chunks, optionally signed, and trailers at the end.
 
-Fed with bytes as they come; knows nothing of where they go.
+Fed with bytes as they arrive; independent of their destination.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ class _State(Enum):
 
 
 class ChunkSigner:
-    """Each chunk's signature goes on from the one before; the first from the request's own."""
+    """Each chunk's signature continues the previous one; the first continues the request's own."""
 
     def __init__(self, signature: Signature) -> None:
         self._signature = signature
@@ -97,7 +97,7 @@ class ChunkedBody:
     def _read(self, line: bytes) -> None:
         if self._state is _State.DATA_END:
             if line:
-                raise s3_error("IncompleteBody", "A chunk is longer than it said.")
+                raise s3_error("IncompleteBody", "A chunk is longer than announced.")
             self._state = _State.SIZE
         elif self._state is _State.SIZE:
             self._read_size(line)

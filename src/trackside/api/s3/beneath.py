@@ -1,7 +1,8 @@
-"""Folders below a root, entered name by name: a link on the way is not followed.
+"""Folders below a root, opened name by name without following links.
 
-Whoever can write to a folder that we serve could otherwise lead us out of it, and do so between a
-look at the path and its use. So a folder is opened once, and what is in it is reached by that.
+A user who can write to a served folder could otherwise redirect us out of it by a link, also
+between a check of the path and its use. So a folder is opened once, and its files are accessed
+relative to it.
 """
 
 import errno
@@ -20,7 +21,7 @@ _IN_THE_WAY = (errno.ELOOP, errno.ENXIO)
 _FOLDER_MODE = 0o700
 
 NO_FILE = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
-"""What says that no file is there that we would read."""
+"""Errors for a file that does not exist, or that we do not read."""
 
 
 class Folder:
@@ -31,12 +32,12 @@ class Folder:
     def __init__(self, descriptor: int, where: str) -> None:
         self.descriptor = descriptor
         self.where = where
-        """The path by which it was opened; somebody may have put another folder there since."""
+        """The path by which it was opened; another folder may be there by now."""
 
     @property
     def path(self) -> str:
-        """Good while it is open, for this very folder where the system can tell, whatever its name
-        stands for by now."""
+        """Valid while it is open; where the system supports it, for this very folder, even if
+        renamed."""
         return f"{_BY_DESCRIPTOR}/{self.descriptor}" if _HAS_DESCRIPTORS else self.where
 
     def open(self, name: str, flags: int, mode: int = 0o600) -> int:

@@ -1,7 +1,7 @@
 """One bucket: a folder whose files are the objects, as `storage/folder.py` reads and writes them.
 
-Keys that no plain file can stand for ('a' beside 'a/b', 'a/', 'a//b', '..', very long ones) are
-files of the hidden folder, as `object_paths` tells. Links are no objects, and lead nowhere.
+Keys that cannot be a plain file ('a' beside 'a/b', 'a/', 'a//b', '..', very long ones) are files in
+the hidden folder, see `object_paths`. Links are no objects and are not followed.
 """
 
 import fcntl
@@ -18,8 +18,14 @@ from urllib.parse import unquote_to_bytes
 
 from trackside.api.s3.beneath import NO_FILE, Folder, open_file, open_folder
 from trackside.api.s3.errors import s3_error
-from trackside.api.s3.folder_names import Name
-from trackside.api.s3.object_paths import HASHED, ODD_KEYS, Place, odd_place, places, plain_place
+from trackside.api.s3.object_paths import (
+    HASHED,
+    ODD_KEYS,
+    ObjectPath,
+    encoded_path,
+    plain_path,
+    possible_paths,
+)
 from trackside.api.s3.record import (
     RECORDS,
     ObjectRecord,
@@ -29,6 +35,7 @@ from trackside.api.s3.record import (
 )
 from trackside.files.permissions import PRIVATE
 from trackside.storage.folder import HIDDEN, FolderStore, give_name
+from trackside.storage.key_order import Name
 from trackside.storage.partial_file import PartialFile, is_temporary, sweep
 
 _LOCKS = 256
@@ -36,7 +43,7 @@ _SWEPT_MOST = 10_000
 _TRIES = 100
 _READING = os.O_RDONLY | os.O_NONBLOCK  # a FIFO in a user's folder must not block
 TIME_MOST = 253402300799.0
-"""The end of the year 9999: a file may have any time, and none later can be told."""
+"""The end of the year 9999: a file may have any time, but a later one cannot be formatted."""
 
 _LOCK_FOLDER = (HIDDEN, "locks")
 
@@ -86,7 +93,7 @@ class Bucket:
         self.root = root
         self.name = os.path.basename(root)
         self._store = FolderStore(Path(root))
-        self._swept: set[Place] = set()
+        self._swept: set[ObjectPath] = set()
 
     def open(self, key: str) -> OpenObject:
         """NoSuchKey when there is none."""
@@ -105,32 +112,32 @@ class Bucket:
     def info(self, key: str, folder: Folder, name: str) -> ObjectInfo | None:
         """Of a file there, which need not be opened; None for what is no file.
 
-        Its record is looked for by its path, which takes half the time. One that somebody puts
-        there meanwhile is believed only if it tells of this very file.
+        Its record is read by its path, which takes half the time. One that was put there in between
+        is used only if it is for this very file.
         """
         status = folder.stat(name)
-        return self._told(key, status, f"{folder.where}/{name}")
+        return self._info_of(key, status, f"{folder.where}/{name}")
 
     def create(self, key: str) -> "NewObject":
-        """Where its bytes can be written to; it is seen by nobody until it is published."""
-        plain = plain_place(key)
+        """Where its bytes can be written to; it is not visible until it is published."""
+        plain = plain_path(key)
         if plain is not None:
             with suppress(NotADirectoryError, IsADirectoryError, FileExistsError):
                 return self._created(key, plain)
-        return self._created(key, odd_place(key))
+        return self._created(key, encoded_path(key))
 
     def delete(self, key: str) -> None:
-        """What is not there is deleted already."""
+        """A missing object is deleted already."""
         with self.locked(key):
-            for place in places(key):
-                with suppress(*NO_FILE), open_folder(self.root, place[:-1]) as folder:
-                    status = folder.stat(place[-1])
+            for path in possible_paths(key):
+                with suppress(*NO_FILE), open_folder(self.root, path[:-1]) as folder:
+                    status = folder.stat(path[-1])
                     if not stat.S_ISREG(status.st_mode):
                         continue
-                    os.unlink(place[-1], dir_fd=folder.descriptor)
+                    os.unlink(path[-1], dir_fd=folder.descriptor)
                     drop_record(status, self.root)
-                    if place[0] != HIDDEN:
-                        self.prune(place)
+                    if path[0] != HIDDEN:
+                        self.prune(path)
 
     def change_record(self, key: str, change: Callable[[ObjectRecord], ObjectRecord]) -> ObjectInfo:
         """In place: the bytes and their time stay."""
@@ -152,7 +159,8 @@ class Bucket:
 
     @contextmanager
     def locked(self, key: str, *, alone: bool = False) -> Iterator[None]:
-        """Held shared by every writer of the key, alone by one who first looks and then writes."""
+        """Held shared by every writer of the key, exclusively by one that checks before it
+        writes."""
         number = hashlib.blake2b(os.fsencode(key), digest_size=2).digest()[0] % _LOCKS
         with open_folder(self.root, _LOCK_FOLDER, make=True) as folder:
             descriptor = folder.open(f"{number:02x}", os.O_RDWR | os.O_CREAT)
@@ -162,14 +170,14 @@ class Bucket:
         finally:
             os.close(descriptor)
 
-    def prune(self, place: Place) -> None:
+    def prune(self, path: ObjectPath) -> None:
         """Remove folders above that became empty."""
-        self._store.prune(os.path.join(self.root, *place[:-1]))
+        self._store.prune(os.path.join(self.root, *path[:-1]))
 
-    def status(self, place: Place) -> os.stat_result | None:
+    def status(self, path: ObjectPath) -> os.stat_result | None:
         """Of a file."""
-        with suppress(*NO_FILE), open_folder(self.root, place[:-1]) as folder:
-            found = folder.stat(place[-1])
+        with suppress(*NO_FILE), open_folder(self.root, path[:-1]) as folder:
+            found = folder.stat(path[-1])
             return found if stat.S_ISREG(found.st_mode) else None
         return None
 
@@ -179,13 +187,13 @@ class Bucket:
         return any(os.access(folder, os.F_OK) for folder in folders)
 
     def _opened(self, key: str) -> OpenObject | None:
-        for place in places(key):
+        for path in possible_paths(key):
             try:
-                descriptor = open_file(self.root, place, _READING)
+                descriptor = open_file(self.root, path, _READING)
             except NO_FILE:
                 continue
             try:
-                info = self._told(key, os.fstat(descriptor), descriptor)
+                info = self._info_of(key, os.fstat(descriptor), descriptor)
             except BaseException:
                 os.close(descriptor)
                 raise
@@ -194,27 +202,27 @@ class Bucket:
             os.close(descriptor)
         return None
 
-    def _told(self, key: str, status: os.stat_result, file: int | str) -> ObjectInfo | None:
+    def _info_of(self, key: str, status: os.stat_result, file: int | str) -> ObjectInfo | None:
         if not stat.S_ISREG(status.st_mode):
             return None
         record = read_record(file, status, key, self.root)
         return ObjectInfo(key, status.st_size, _time(status), record)
 
-    def _created(self, key: str, place: Place) -> "NewObject":
-        # Whoever deletes the last object of a folder removes the folder, too, perhaps just now.
+    def _created(self, key: str, path: ObjectPath) -> "NewObject":
+        # A request that deletes the last object of a folder removes the folder, too, perhaps now.
         for _ in range(_TRIES):
             try:
-                folder = open_folder(self.root, place[:-1], make=True)
+                folder = open_folder(self.root, path[:-1], make=True)
             except FileNotFoundError:
                 if os.path.isdir(self.root):
                     continue
                 raise s3_error("NoSuchBucket") from None
             try:
-                if _is_folder(folder, place[-1]):
+                if _is_folder(folder, path[-1]):
                     raise IsADirectoryError
-                file = PartialFile(os.path.join(folder.path, place[-1]), umask=PRIVATE)
-                self._sweep_once(folder, place[:-1])
-                return NewObject(self, key, place, folder, file)
+                file = PartialFile(os.path.join(folder.path, path[-1]), umask=PRIVATE)
+                self._sweep_once(folder, path[:-1])
+                return NewObject(self, key, path, folder, file)
             except FileNotFoundError:
                 folder.close()
             except BaseException:
@@ -222,7 +230,7 @@ class Bucket:
                 raise
         raise s3_error("OperationAborted")
 
-    def _sweep_once(self, folder: Folder, names: Place) -> None:
+    def _sweep_once(self, folder: Folder, names: ObjectPath) -> None:
         if names not in self._swept:
             if len(self._swept) > _SWEPT_MOST:
                 self._swept.clear()
@@ -236,21 +244,21 @@ class Bucket:
             return unquote_to_bytes(name)
         with suppress(*NO_FILE), open_folder(self.root, ODD_KEYS) as folder:
             info = self.info("", folder, name)
-            # It may say anything, but it is found only where its own key leads.
-            if info is not None and odd_place(info.record.key)[-1] == name:
+            # It may contain any key, but it is found only under the path of that key.
+            if info is not None and encoded_path(info.record.key)[-1] == name:
                 return os.fsencode(info.record.key)
         return None
 
 
 class NewObject:
-    """Leaving the block without `publish` leaves nothing."""
+    """Without `publish`, leaving the block discards it."""
 
     def __init__(
-        self, bucket: Bucket, key: str, place: Place, folder: Folder, file: PartialFile
+        self, bucket: Bucket, key: str, path: ObjectPath, folder: Folder, file: PartialFile
     ) -> None:
         self._bucket = bucket
         self._key = key
-        self._place = place
+        self._path = path
         self._folder = folder
         self._info: ObjectInfo | None = None
         self.file = file
@@ -268,13 +276,13 @@ class NewObject:
 
     def describe(self, record: ObjectRecord) -> None:
         """After the last byte is written."""
-        if self._place[-1].startswith(HASHED):
+        if self._path[-1].startswith(HASHED):
             record = replace(record, key=self._key)
         status = write_record(self.file.descriptor, record, self._bucket.root)
         self._info = ObjectInfo(self._key, status.st_size, _time(status), record)
 
     def publish(self, allowed: Callable[[ObjectInfo | None], None] | None = None) -> ObjectInfo:
-        """`allowed` looks at the object that would be replaced, and raises to keep it."""
+        """`allowed` checks the object that would be replaced, and raises to keep it."""
         assert self._info is not None
         self.file.sync()  # before the lock, which others may be waiting for
         with self._bucket.locked(self._key, alone=allowed is not None):
@@ -283,33 +291,33 @@ class NewObject:
             replaced = self._replaced()
             try:
                 give_name(self.file)
-            except NO_FILE:  # somebody made a folder of that name, or removed what was written
+            except NO_FILE:  # a folder of that name was made, or the written file was removed
                 raise s3_error("OperationAborted") from None
             self._forget(replaced)
         self.file.sync_folders()
         return self._info
 
     def discard(self) -> None:
-        """Always, at the end; what was published stays."""
+        """Always, at the end; a published object stays."""
         if self.file.descriptor >= 0:  # not published
             self.file.discard()
-            self._bucket.prune(self._place)
+            self._bucket.prune(self._path)
         self._folder.close()
 
-    def _replaced(self) -> list[tuple[Place, os.stat_result]]:
-        """Files whose time is over; looked for only where anything can be left of them."""
+    def _replaced(self) -> list[tuple[ObjectPath, os.stat_result]]:
+        """Replaced files; searched only where any can exist."""
         bucket = self._bucket
         if not bucket.has_sidecars():
             return []
-        found = [(place, bucket.status(place)) for place in places(self._key)]
-        return [(place, status) for place, status in found if status is not None]
+        found = [(path, bucket.status(path)) for path in possible_paths(self._key)]
+        return [(path, status) for path, status in found if status is not None]
 
-    def _forget(self, replaced: list[tuple[Place, os.stat_result]]) -> None:
-        for place, status in replaced:
+    def _forget(self, replaced: list[tuple[ObjectPath, os.stat_result]]) -> None:
+        for path, status in replaced:
             drop_record(status, self._bucket.root)
-            if place != self._place and place[0] == HIDDEN:
-                with suppress(*NO_FILE), open_folder(self._bucket.root, place[:-1]) as folder:
-                    os.unlink(place[-1], dir_fd=folder.descriptor)
+            if path != self._path and path[0] == HIDDEN:
+                with suppress(*NO_FILE), open_folder(self._bucket.root, path[:-1]) as folder:
+                    os.unlink(path[-1], dir_fd=folder.descriptor)
 
 
 def _is_folder(folder: Folder, name: str) -> bool:

@@ -1,4 +1,4 @@
-"""The operations on buckets: list, create, delete, what is configured, many objects at once."""
+"""The operations on buckets: list, create, delete, configuration, deletion of many objects."""
 
 from trackside.api.call import Reply, ServiceError
 from trackside.api.s3.bucket import Bucket
@@ -28,7 +28,7 @@ class BucketCalls:
     async def all(self, target: Target) -> Reply:
         most = target.number("max-buckets", 10_000, 10_000)
         after, prefix = target.query.get("continuation-token", ""), target.query.get("prefix", "")
-        found = await self._threads.look_through(self._buckets.all)
+        found = await self._threads.scan(self._buckets.all)
         wanted = [each for each in found if each.name > after and each.name.startswith(prefix)]
         shown: list[Node] = [
             ("Bucket", [("Name", each.name), ("CreationDate", iso_time(each.created))])
@@ -79,7 +79,7 @@ class BucketCalls:
         return owners_acl()
 
     async def put_acl(self, target: Target) -> Reply:
-        """Only what is so anyway; there is no access for others to open."""
+        """Only the default; access cannot be opened to others."""
         self._buckets.get(target.bucket)
         if target.headers.get("x-amz-acl") not in OWNERS_OWN:
             raise s3_error("NotImplemented", "Access is a matter of access keys here, not of ACLs.")
@@ -90,12 +90,12 @@ class BucketCalls:
         return document("RequestPaymentConfiguration", [("Payer", "BucketOwner")])
 
     async def nothing(self, target: Target) -> Reply:
-        """Logging, notifications, acceleration: an empty document says that there is none."""
+        """Logging, notifications, acceleration: an empty document means none."""
         self._buckets.get(target.bucket)
         return document(_EMPTY[next(name for name in _EMPTY if name in target.query)], [])
 
     async def absent(self, target: Target) -> Reply:
-        """What is configured by a document of its own, and is not."""
+        """Configurations that have a document of their own, and do not exist."""
         self._buckets.get(target.bucket)
         raise s3_error(ABSENT[next(name for name in ABSENT if name in target.query)])
 
@@ -129,7 +129,7 @@ ABSENT = {
     "tagging": "NoSuchTagSet",
     "website": "NoSuchWebsiteConfiguration",
 }
-"""What a bucket can be asked for and never has, by the name in the query."""
+"""Configurations that a bucket never has, by the name in the query."""
 
 
 def _deleted(bucket: Bucket, named: list[tuple[str, str]]) -> list[Node]:

@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]")
 _NEW = re.compile(r"(?!\d+\.\d+\.\d+\.\d+\Z)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
-"""Stricter than what is read: other programs refuse capitals in `s3://` addresses."""
+"""Stricter than for reading: other programs reject capitals in `s3://` URLs."""
 REGION = re.compile(r"[A-Za-z0-9-]{1,64}")
 """What may be the name of one."""
 
@@ -47,7 +47,8 @@ class Buckets:
         return []
 
     def get(self, name: str) -> Bucket:
-        """NoSuchBucket when there is none, InvalidBucketName for what might lead out of here."""
+        """NoSuchBucket when there is none, InvalidBucketName for a name that might escape the
+        root."""
         bucket = self._named(name)
         if not _is_folder(bucket.root):
             self._known.pop(name, None)
@@ -58,7 +59,7 @@ class Buckets:
         return bucket
 
     def open(self, name: str, key: str) -> OpenObject:
-        """An object that is there tells that its bucket is, too."""
+        """An existing object shows that its bucket exists, too."""
         try:
             return self._named(name).open(key)
         except ServiceError:
@@ -77,7 +78,7 @@ class Buckets:
         hidden = Path(path, HIDDEN)
         hidden.mkdir()
         record = json.dumps({"created": time.time(), "region": region}, indent=1).encode()
-        with PartialFile(hidden / "bucket.json") as file:  # `cleanup` removes what a kill leaves
+        with PartialFile(hidden / "bucket.json") as file:  # `BucketCleanup` removes it after a kill
             file.write_at(record + b"\n", 0)
             file.publish(durable=True)
         durable.sync_folder(Path(path))
@@ -122,8 +123,8 @@ class Buckets:
 
     def _record(self, name: str) -> dict[str, object]:
         try:
-            place = (HIDDEN, "bucket.json")
-            descriptor = open_file(os.path.join(self._root, name), place, os.O_RDONLY)
+            path = (HIDDEN, "bucket.json")
+            descriptor = open_file(os.path.join(self._root, name), path, os.O_RDONLY)
             with open(descriptor, "rb") as file:
                 record = json.load(file)
         except NO_FILE:

@@ -22,7 +22,7 @@ from isal.isal_zlib import crc32
 from trackside.api.s3.errors import s3_error
 
 DEFAULT = "crc64nvme"
-"""What S3 computes where the client asks for nothing."""
+"""What S3 computes where the client requests none."""
 FULL, COMPOSITE = "FULL_OBJECT", "COMPOSITE"
 HEADER = "x-amz-checksum-"
 
@@ -83,7 +83,7 @@ def encoded_size(algorithm: str) -> int:
 
 
 def checksum_given(headers: Mapping[str, str]) -> tuple[str, str] | None:
-    """The algorithm and value that came as a header; more than one is refused."""
+    """The algorithm and value that came as a header; more than one is rejected."""
     given = [(name, headers[HEADER + name]) for name in ALGORITHMS if HEADER + name in headers]
     if len(given) > 1:
         raise s3_error("InvalidRequest", "Expecting a single x-amz-checksum- header.")
@@ -118,7 +118,7 @@ def default_type(algorithm: str) -> str:
 
 
 def of_parts(algorithm: str, kind: str, parts: Sequence[PartSum]) -> str:
-    """The object's checksum from those of its parts, without looking at a byte of it."""
+    """The object's checksum from those of its parts, without reading its data."""
     raw = [base64.b64decode(part.value) for part in parts]
     if kind == COMPOSITE:
         digest = new_digest(algorithm)

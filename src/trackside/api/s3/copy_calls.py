@@ -109,7 +109,7 @@ _CHANGES = {
 
 
 def _directive(target: Target, header: str) -> bool:
-    """Whether it says REPLACE."""
+    """Whether it is REPLACE."""
     value = target.headers.get(header, "COPY")
     if value not in ("COPY", "REPLACE"):
         raise s3_error("InvalidArgument", f"{header}: {value!r} is neither COPY nor REPLACE.")
@@ -117,7 +117,7 @@ def _directive(target: Target, header: str) -> bool:
 
 
 def _digested(record: ObjectRecord, source: OpenObject, target: Target) -> ObjectRecord:
-    """The copy is an object of one part, whatever the source came in."""
+    """The copy is an object of one part, whatever the parts of the source."""
     kept = source.info.record
     algorithm = algorithm_named(target.headers, "x-amz-checksum-algorithm")
     is_known = "-" not in kept.etag and kept.checksum_type == FULL

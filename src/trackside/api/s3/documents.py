@@ -1,4 +1,4 @@
-"""XML in and out: the documents that S3 asks for and answers with."""
+"""XML in and out: request and response documents of S3."""
 
 import re
 import time
@@ -19,7 +19,7 @@ OWNER_ID = "0" * 63 + "1"
 _DOCUMENT_MOST_BYTES = 8 << 20
 """A thousand keys to delete, all of their characters escaped, are less."""
 _ELEMENTS_MOST = 100_000
-"""A list of 10,000 parts has seven of each when all of their checksums are told."""
+"""A list of 10,000 parts has seven of each when all their checksums are included."""
 _DEPTH_MOST = 16
 _ATTRIBUTES_MOST = 16
 _TAG_MOST_BYTES = 64 << 10
@@ -61,7 +61,7 @@ async def whole_body(target: Target, *, has_own_checksum: bool = True) -> bytes:
     headers = dict(target.headers)
     has_body = "content-length" in headers or "transfer-encoding" in headers
     if not has_body:
-        headers["content-length"] = "0"  # which must be what was signed, too
+        headers["content-length"] = "0"  # which must be the signed one, too
     if not has_own_checksum:
         headers = {name: headers[name] for name in headers if not name.startswith(HEADER)}
     body = bytearray()
@@ -84,7 +84,7 @@ async def whole_body(target: Target, *, has_own_checksum: bool = True) -> bytes:
 
 
 class Element:
-    """Of a read document, its name spaces left aside: clients differ in whether they send one."""
+    """Of a parsed document, without namespaces: clients differ in whether they send one."""
 
     __slots__ = ("_children", "_text", "name")
 
@@ -112,13 +112,13 @@ class Element:
         self._children.append(child)
 
     def add_text(self, text: str) -> None:
-        if not self._children:  # what stands between children is indentation
+        if not self._children:  # text between children is indentation
             self._text.append(text)
 
 
 def read_document(data: bytes, root: str) -> Element:
-    """MalformedXML for what is none, and for what no document of S3's has. It may be large, so that
-    it is read in a thread."""
+    """MalformedXML for invalid XML, and for elements that no document of S3 has. It may be large,
+    so it is parsed in a thread."""
     try:
         found = _Reader().read(data)
     except (expat.ExpatError, LookupError, ValueError):  # no XML, or in no encoding

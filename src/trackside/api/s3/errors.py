@@ -1,4 +1,4 @@
-"""S3's errors: each code with its status and usual text, and the document that tells it."""
+"""S3's errors: each code with its status and default message, and the error document."""
 
 from collections.abc import Mapping
 from xml.sax.saxutils import escape
@@ -11,7 +11,7 @@ from trackside.files.disk_space import is_full, is_read_only
 _CODES: dict[str, tuple[int, str]] = {
     "AccessDenied": (403, "Access Denied"),
     "AuthorizationHeaderMalformed": (400, "The authorization header is malformed."),
-    "AuthorizationQueryParametersError": (400, "The presigned address is malformed."),
+    "AuthorizationQueryParametersError": (400, "The presigned URL is malformed."),
     "BadDigest": (400, "The checksum you specified did not match what we received."),
     "BucketAlreadyExists": (409, "The requested bucket name is not available."),
     "BucketAlreadyOwnedByYou": (409, "Your previous request to create the bucket succeeded."),
@@ -66,7 +66,7 @@ _CODES: dict[str, tuple[int, str]] = {
     "XAmzContentSHA256Mismatch": (400, "The body does not have the announced SHA-256."),
 }
 
-_OWN_WORDS = {TOO_BUSY: "SlowDown"}
+_S3_CODES = {TOO_BUSY: "SlowDown"}
 """S3's for what the other services call otherwise."""
 _REFUSALS = {
     Refusal.MISSING: "AccessDenied",
@@ -80,14 +80,14 @@ _REFUSALS = {
     Refusal.SKEWED: "RequestTimeTooSkewed",
     Refusal.EXPIRED: "AccessDenied",
 }
-_WORDS = {
+_MESSAGES = {
     Refusal.SIGNED_TWICE: "Only one auth mechanism allowed; only the X-Amz-Algorithm query "
     "parameter, Signature query string parameter or the Authorization header should be specified",
     Refusal.UNSIGNED_HEADERS: "There were headers present in the request which were not signed",
     Refusal.NO_PAYLOAD_HASH: "Missing required header for this request: x-amz-content-sha256",
     Refusal.EXPIRED: "Request has expired",
 }
-"""Where the refusal says more than its code does."""
+"""For refusals with a more specific message than their code."""
 
 
 def s3_error(
@@ -100,12 +100,12 @@ def s3_error(
 def not_signed(error: Exception) -> ServiceError:
     refusal = error.refusal if isinstance(error, NotSigned) else Refusal.MALFORMED
     code = _REFUSALS[refusal]
-    usual = _WORDS.get(refusal, _CODES[code][1])
+    usual = _MESSAGES.get(refusal, _CODES[code][1])
     return s3_error(code, f"{usual.rstrip('.')}. {error}".rstrip())
 
 
 def of_the_system(error: OSError | DiskFull) -> ServiceError | None:
-    """What a disk's refusal is called here; None for what is our own defect."""
+    """The S3 error for a disk error; None for a defect of ours."""
     if is_read_only(error) or is_read_only(error.__cause__ or error):
         text = "The server's disk is read-only; nothing was stored. Try again when it is writable."
         return s3_error("InsufficientStorage", text)
@@ -115,7 +115,7 @@ def of_the_system(error: OSError | DiskFull) -> ServiceError | None:
     if isinstance(error, PermissionError):
         return s3_error("AccessDenied", "The server's own user may not do this in its folder.")
     if isinstance(error, NotADirectoryError):
-        text = "A link or a file stands in the bucket's folder where the server needs a folder."
+        text = "A link or a file is in the bucket's folder where the server needs a folder."
         return s3_error("AccessDenied", f"{text} Remove it: links are not followed.")
     return None
 
@@ -125,7 +125,7 @@ def error_reply(error: ServiceError, request_id: str) -> Reply:
         return Reply(304, b"", error.headers)
     body = (
         '<?xml version="1.0" encoding="UTF-8"?>\n'
-        f"<Error><Code>{_OWN_WORDS.get(error.code, error.code)}</Code>"
+        f"<Error><Code>{_S3_CODES.get(error.code, error.code)}</Code>"
         f"<Message>{escape(error.message)}</Message>"
         f"<RequestId>{request_id}</RequestId><HostId>{request_id}</HostId></Error>"
     )

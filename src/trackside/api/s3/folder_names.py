@@ -1,5 +1,5 @@
-"""The names in a folder, in the order of S3's keys. Those of large folders are kept from one page
-of a listing to the next, as long as the folder says that it is what it was."""
+"""The names in a folder, in the order of S3's keys. Those of large folders are cached from one page
+of a listing to the next, as long as the folder's times show no change."""
 
 import os
 import time
@@ -7,24 +7,15 @@ from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from threading import Lock
-from typing import NamedTuple
 
-from trackside.storage.partial_file import is_temporary
+from trackside.storage.key_order import Name, names_in_key_order
 
-KEPT_FROM = 1000
+CACHED_FROM = 1000
 """Names; a smaller folder is read again as quickly."""
-MOST_KEPT = 500_000
+CACHED_MOST = 500_000
 """Names, of all folders together."""
 _SETTLED_NS = 2_000_000_000
 """A folder whose last change is older than this shows the next one by its time."""
-
-
-class Name(NamedTuple):
-    key: bytes
-    """As it stands in a key; of a folder with its slash: 'a-b' comes before 'a/x', though 'a'
-    comes before 'a-b'."""
-    name: str
-    is_folder: bool
 
 
 _Folder = tuple[int, int]
@@ -37,8 +28,8 @@ class FolderNames:
     """Thread-safe."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[_Folder, tuple[_State, Sequence[Name]]] = OrderedDict()
-        self._num_kept = 0
+        self._cached: OrderedDict[_Folder, tuple[_State, Sequence[Name]]] = OrderedDict()
+        self._num_cached = 0
         self._lock = Lock()
 
     def read(
@@ -46,9 +37,9 @@ class FolderNames:
     ) -> Sequence[Name]:
         """Of an open folder, in order, those whose keys are not before this. Links are left out.
 
-        `scan` reads a folder whose names are not its keys, in order; it is the same one each time.
+        `scan` reads, in order, a folder whose names are not its keys; it is the same each time.
         """
-        names = self._all(descriptor, scan or _scanned)
+        names = self._all(descriptor, scan or _names)
         return names[first_from(names, after) :] if after else names
 
     def _all(self, descriptor: int, scan: Callable[[int], list[Name]]) -> Sequence[Name]:
@@ -56,25 +47,25 @@ class FolderNames:
         folder = (status.st_dev, status.st_ino)
         state = (status.st_mtime_ns, status.st_ctime_ns)
         with self._lock:
-            kept = self._kept.get(folder)
-            if kept is not None and kept[0] == state:
-                self._kept.move_to_end(folder)
-                return kept[1]
+            cached = self._cached.get(folder)
+            if cached is not None and cached[0] == state:
+                self._cached.move_to_end(folder)
+                return cached[1]
         is_settled = status.st_mtime_ns + _SETTLED_NS < time.time_ns()
         names = scan(descriptor)
-        self._keep(folder, state, names if is_settled and len(names) >= KEPT_FROM else None)
+        self._store(folder, state, names if is_settled and len(names) >= CACHED_FROM else None)
         return names
 
-    def _keep(self, folder: _Folder, state: _State, names: Sequence[Name] | None) -> None:
+    def _store(self, folder: _Folder, state: _State, names: Sequence[Name] | None) -> None:
         with self._lock:
-            _, before = self._kept.pop(folder, (state, ()))
-            self._num_kept -= len(before)
-            if names is not None and len(names) <= MOST_KEPT:
-                self._kept[folder] = (state, names)
-                self._num_kept += len(names)
-            while self._num_kept > MOST_KEPT:
-                _, (_, oldest) = self._kept.popitem(last=False)
-                self._num_kept -= len(oldest)
+            _, before = self._cached.pop(folder, (state, ()))
+            self._num_cached -= len(before)
+            if names is not None and len(names) <= CACHED_MOST:
+                self._cached[folder] = (state, names)
+                self._num_cached += len(names)
+            while self._num_cached > CACHED_MOST:
+                _, (_, oldest) = self._cached.popitem(last=False)
+                self._num_cached -= len(oldest)
 
 
 def first_from(names: Sequence[Name], key: bytes, start: int = 0) -> int:
@@ -82,14 +73,5 @@ def first_from(names: Sequence[Name], key: bytes, start: int = 0) -> int:
     return bisect_left(names, key, start, key=lambda each: each.key)
 
 
-def _scanned(descriptor: int) -> list[Name]:
-    found = []
-    with os.scandir(descriptor) as scan:
-        for item in scan:
-            key = os.fsencode(item.name)
-            if item.is_dir(follow_symlinks=False):
-                found.append(Name(key + b"/", item.name, True))
-            elif not item.is_symlink() and not is_temporary(item.name):
-                found.append(Name(key, item.name, False))
-    found.sort()
-    return found
+def _names(descriptor: int) -> list[Name]:
+    return names_in_key_order(descriptor, follow_links=False)

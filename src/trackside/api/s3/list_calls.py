@@ -14,7 +14,7 @@ from trackside.api.s3.buckets import Buckets
 from trackside.api.s3.documents import Node, document, iso_time, owner, url_encoded
 from trackside.api.s3.errors import s3_error
 from trackside.api.s3.folder_names import FolderNames
-from trackside.api.s3.listing import PAGE, Page, Question, list_page
+from trackside.api.s3.listing import PAGE, ListOptions, Page, list_page
 from trackside.api.s3.target import Target
 from trackside.api.s3.threads import Threads
 from trackside.api.s3.uploads import Upload, Uploads
@@ -28,15 +28,15 @@ class ListCalls:
         self._threads = threads
         self._budget = budget
         self._uploads: defaultdict[str, dict[str, Upload]] = defaultdict(dict)
-        """What was read of unfinished ones, by the bucket's folder."""
+        """The unfinished ones that were read, by the bucket's folder."""
         self._names = FolderNames()
 
     async def objects(self, target: Target) -> Reply:
-        """The first form: pages go on from the last name seen."""
+        """Version 1: pages continue after the last name."""
         form = _Form(target)
         after = target.query.get("marker", "")
         page = await self._page(target, after)
-        if page == _NOTHING and _asks_for_root(target):
+        if page == _NOTHING and _is_root_listing(target):
             page = await self._root(target)
         # S3 leaves NextMarker out without a delimiter, as the last key serves as well. It does not
         # where the budget was spent, perhaps before any key was found.
@@ -94,7 +94,7 @@ class ListCalls:
         form = _Form(target)
         bucket = self._buckets.get(target.bucket)
         known, budget = self._uploads[bucket.root], self._budget()
-        found = await self._threads.look_through(Uploads(bucket).all, known, budget)
+        found = await self._threads.scan(Uploads(bucket).all, known, budget)
         page = _uploads_page(found, target)
         shown: list[Node] = [("Upload", _upload_nodes(each, form.text)) for each in page.uploads]
         folders: list[Node] = [
@@ -115,24 +115,24 @@ class ListCalls:
         return document("ListMultipartUploadsResult", [*nodes, *shown, *folders])
 
     async def _root(self, target: Target) -> Page:
-        """TensorBoard asks so whether `s3://bucket/` is a folder: it is, if there is anything in
-        the bucket. To S3 itself `/` begins no key, and the answer would be empty."""
+        """TensorBoard checks in this way whether `s3://bucket/` is a folder: it is, if the bucket
+        has any object. In S3 itself no key starts with `/`, and the response would be empty."""
         bucket = self._buckets.get(target.bucket)
-        look, question = list_page, Question(most=1)
+        options = ListOptions(most=1)
         names, budget = self._names, self._budget()
-        anything = await self._threads.look_through(look, bucket, question, names, budget)
+        anything = await self._threads.scan(list_page, bucket, options, names, budget)
         return _NOTHING if anything == _NOTHING else Page([], ["/"], None)
 
     async def _page(self, target: Target, after: str) -> Page:
         bucket = self._buckets.get(target.bucket)
         query = target.query
         most = target.number("max-keys", PAGE, PAGE)
-        question = Question(query.get("prefix", ""), query.get("delimiter", ""), after, most)
+        options = ListOptions(query.get("prefix", ""), query.get("delimiter", ""), after, most)
         names, budget = self._names, self._budget()
-        return await self._threads.look_through(list_page, bucket, question, names, budget)
+        return await self._threads.scan(list_page, bucket, options, names, budget)
 
 
-def _asks_for_root(target: Target) -> bool:
+def _is_root_listing(target: Target) -> bool:
     query = target.query
     return query.get("prefix") == "/" == query.get("delimiter") and not query.get("marker")
 

@@ -34,7 +34,7 @@ class ObjectCalls:
     async def put(self, target: Target) -> Reply:
         bucket = self._buckets.get(target.bucket)
         record = described(target.headers)
-        if is_conditional(target.headers):  # also before the bytes come, to spare them
+        if is_conditional(target.headers):  # also before the body arrives, to save the transfer
             allowed_write(target)(await self._threads.run(bucket.find, target.key))
         size = announced_size(target.headers)
         if size is not None and size <= SMALL_BYTES:
@@ -170,7 +170,7 @@ def owners_acl() -> Reply:
 
 
 def _selected(target: Target, info: ObjectInfo) -> tuple[int, int, int, dict[str, str]]:
-    """Start, end, status and headers of the answer to a GET or HEAD."""
+    """Start, end, status and headers of the response to a GET or HEAD."""
     check_read(target.headers, info.etag, info.modified)
     part, info, num_parts = _part(target, info)
     found = part or byte_range(target.headers.get("range"), info.size)
@@ -188,7 +188,7 @@ def _selected(target: Target, info: ObjectInfo) -> tuple[int, int, int, dict[str
 
 
 def _part(target: Target, info: ObjectInfo) -> tuple[tuple[int, int] | None, ObjectInfo, int]:
-    """Where the asked part lies in the object, it with the part's checksum, how many there are."""
+    """The range of the requested part, the object with the part's checksum, the number of parts."""
     if "partNumber" not in target.query:
         return None, info, 0
     if "range" in target.headers:
@@ -223,7 +223,7 @@ _PART_MARKER = "x-amz-part-number-marker"
 
 
 def _parts(record: ObjectRecord, most: int, marker: int) -> list[Node]:
-    # The checksums of parts are told where the object's own is made of them.
+    # Parts have checksums where the object's own is made of them.
     name = f"Checksum{record.algorithm.upper()}" if record.checksum_type != FULL else ""
     page = list(enumerate(record.parts, 1))[marker : marker + most]
     following = page[-1][0] if page else marker

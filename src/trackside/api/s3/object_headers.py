@@ -1,4 +1,4 @@
-"""Headers of an object: which of a request are kept, and how they come back."""
+"""Headers of an object: which ones of a request are stored, and how they are returned."""
 
 import re
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl
 from trackside.api.s3.bucket import ObjectInfo
 from trackside.api.s3.checksums import HEADER
 from trackside.api.s3.errors import s3_error
-from trackside.api.s3.record import DEFAULT_TYPE, KEPT_HEADERS, ObjectRecord
+from trackside.api.s3.record import DEFAULT_TYPE, STORED_HEADERS, ObjectRecord
 
 _META = "x-amz-meta-"
 _NOT_IN_HEADERS = re.compile(r"[^\t\x20-\x7e\xa0-\xff]")
@@ -30,7 +30,7 @@ _OWN_KEY = "x-amz-server-side-encryption-customer-algorithm"
 
 
 def described(headers: Mapping[str, str]) -> ObjectRecord:
-    """What a request says of the object it makes; the ETag comes when the bytes have come."""
+    """The object's metadata from a request; the ETag is known when the body has arrived."""
     if _OWN_KEY in headers:
         text = "Encryption with a customer's key is not offered here: leave the headers out."
         raise s3_error("NotImplemented", text)
@@ -40,7 +40,7 @@ def described(headers: Mapping[str, str]) -> ObjectRecord:
     size = sum(len(name) + len(value) for name, value in metadata.items())
     if size > _META_MOST_BYTES:
         raise s3_error("MetadataTooLarge", f"{size} bytes of user metadata; 2048 are allowed.")
-    kept = {name: headers[name] for name in KEPT_HEADERS if name in headers}
+    kept = {name: headers[name] for name in STORED_HEADERS if name in headers}
     if "content-encoding" in kept:
         coded = [each.strip() for each in kept["content-encoding"].split(",")]
         left = ", ".join(each for each in coded if each and each != "aws-chunked")

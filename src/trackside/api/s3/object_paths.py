@@ -1,7 +1,7 @@
-"""Where below a bucket's root an object lies, by its key. Touches no disk.
+"""The path of an object below a bucket's root, by its key. Does no I/O.
 
-A plain file has the key's own path. A key that no file can have is a file of the hidden folder,
-named by the key in percent-encoding, or by its hash.
+A plain file has the key's own path. A key that cannot be a file path is a file in the hidden
+folder, named by the key in percent-encoding, or by its hash.
 """
 
 import hashlib
@@ -16,23 +16,23 @@ from trackside.storage.partial_file import is_temporary
 ODD_KEYS = (HIDDEN, "keys")
 """The folder of those that are not plain."""
 HASHED = "%hash-"
-"""How names begin that do not tell their key. No percent-encoding starts like this."""
+"""The prefix of names that do not contain their key. No percent-encoding starts like this."""
 _NAME_MOST_BYTES = 255
 _NOT_PLAIN = re.compile(r"[\x00-\x1f\x7f]|(?:\A|/)\.{0,2}(?:/|\Z)")
 
-Place = tuple[str, ...]
+ObjectPath = tuple[str, ...]
 """Names below the root, the last of them a file's."""
 
 
-def places(key: str) -> Iterator[Place]:
+def possible_paths(key: str) -> Iterator[ObjectPath]:
     """A plain file is the newer one, should there be both."""
-    plain = plain_place(key)
+    plain = plain_path(key)
     if plain is not None:
         yield plain
-    yield odd_place(key)
+    yield encoded_path(key)
 
 
-def plain_place(key: str) -> Place | None:
+def plain_path(key: str) -> ObjectPath | None:
     if _NOT_PLAIN.search(key) is not None or key.partition("/")[0] == HIDDEN:
         return None
     names = key.split("/")
@@ -45,7 +45,7 @@ def plain_place(key: str) -> Place | None:
     return tuple(names)
 
 
-def odd_place(key: str) -> Place:
+def encoded_path(key: str) -> ObjectPath:
     return (*ODD_KEYS, _odd_name(key))
 
 

@@ -1,8 +1,8 @@
-"""Bodies that come with a presigned address: which of them its holder may choose.
+"""Bodies of requests with a presigned URL: which of them the client may choose.
 
-Whoever has an address may send any body with it, unless its signer bound one by its hash. That is
-right for what the address names: an object's content, its parts, its tags. A document about
-anything else, as which objects to delete, would be written by somebody who has no key.
+A client with a presigned URL may send any body with it, unless the signer bound one by its hash.
+That is right for what the URL names: an object's content, its parts, its tags. Any other document,
+such as a list of objects to delete, would be written by a client without a key.
 """
 
 import re
@@ -21,12 +21,12 @@ def has_body(target: Target) -> bool:
 
 
 def check_body_is_bound(target: Target) -> None:
-    """AccessDenied for a body that nobody with a key has seen."""
+    """AccessDenied for a body that no key has signed."""
     if "authorization" in target.headers or not has_body(target):
         return
     if SHA256.fullmatch(target.headers.get(CONTENT_SHA256, "")) or _is_for_its_object(target):
         return
-    text = "With a presigned address, this body is taken only if its x-amz-content-sha256 is signed"
+    text = "With a presigned URL, this body is accepted only if its x-amz-content-sha256 is signed"
     raise s3_error("AccessDenied", f"{text}.")
 
 

@@ -17,10 +17,10 @@ def byte_range(header: str | None, size: int) -> tuple[int, int] | None:
         return None
     first, last = matched[1], matched[2]
     if first == "":
-        start, end = max(0, size - _place(last)), size
+        start, end = max(0, size - _span(last)), size
     else:
-        start, end = _place(first), min(_place(last) + 1, size) if last else size
-        if last and _place(last) < start:
+        start, end = _span(first), min(_span(last) + 1, size) if last else size
+        if last and _span(last) < start:
             return None
     if start >= end:
         raise s3_error("InvalidRange", headers={"content-range": f"bytes */{size}"})
@@ -34,12 +34,12 @@ def copied_range(header: str | None, size: int) -> tuple[int, int]:
     matched = _RANGE.fullmatch(header)
     if matched is None or "" in matched.groups():
         raise s3_error("InvalidArgument", f"x-amz-copy-source-range: {header!r} is no byte range.")
-    start, end = _place(matched[1]), _place(matched[2]) + 1
+    start, end = _span(matched[1]), _span(matched[2]) + 1
     if not start < end <= size:
         raise s3_error("InvalidRange", f"The source has {size} bytes; {header!r} is beyond.")
     return start, end
 
 
-def _place(digits: str) -> int:
+def _span(digits: str) -> int:
     number = whole_number(digits)
     return _BEYOND if number is None else number

@@ -1,9 +1,9 @@
-"""What S3 keeps of an object beside its bytes: ETag, headers, user metadata, checksum, tags.
+"""Metadata of an object beside its bytes: ETag, headers, user metadata, checksum, tags.
 
-One extended attribute of the file, written before the file gets its name, so that both appear at
-once. Where attributes are missing or too small it is a file named after the very version it tells
-of. Files that others wrote have none and are objects all the same; so are those whose record is
-damaged.
+Stored in an extended attribute of the file, written before the file gets its name, so that both
+appear at once. Where attributes are unsupported or too small, it is a file named after that version
+of the object. Files from other programs have no record and are objects all the same; so are those
+whose record is damaged.
 """
 
 import errno
@@ -25,7 +25,7 @@ from trackside.storage.folder import HIDDEN, version_of
 logger = logging.getLogger(__name__)
 
 DEFAULT_TYPE = "binary/octet-stream"
-KEPT_HEADERS = (
+STORED_HEADERS = (
     "cache-control",
     "content-disposition",
     "content-encoding",
@@ -35,11 +35,11 @@ KEPT_HEADERS = (
     "x-amz-website-redirect-location",
 )
 RECORDS = (HIDDEN, "records")
-"""Below a bucket's root: the folder for what finds no room in the attributes of files."""
+"""Below a bucket's root: the folder for records that do not fit into file attributes."""
 _ATTRIBUTE = "user.trackside.object"
 _ATTRIBUTE_MOST_BYTES = 3500
 """ext4 has one block for all attributes of a file."""
-_NO_ROOM = (errno.ENOTSUP, errno.ENOSPC, errno.E2BIG, errno.ERANGE, errno.EPERM)
+_NO_SPACE = (errno.ENOTSUP, errno.ENOSPC, errno.E2BIG, errno.ERANGE, errno.EPERM)
 _SIDECAR_MOST_BYTES = 4 << 20
 _IN_HEADERS = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9a-z-]*")
@@ -50,7 +50,7 @@ class ObjectRecord:
     etag: str
     content_type: str = DEFAULT_TYPE
     headers: dict[str, str] = field(default_factory=dict)
-    """Those that come back as they were given: cache-control, content-encoding, …"""
+    """Returned as they were given: cache-control, content-encoding, …"""
     metadata: dict[str, str] = field(default_factory=dict)
     """The user's, without x-amz-meta-."""
     algorithm: str = ""
@@ -60,9 +60,9 @@ class ObjectRecord:
     parts: list[list[Any]] = field(default_factory=list)
     """Of a multipart upload: size and checksum of each."""
     upload: str = ""
-    """The upload it came by, so that completing it twice is the same as once."""
+    """The upload that created it, so that completing it twice is the same as once."""
     key: str = ""
-    """Only where the file's name does not tell it."""
+    """Only where the file's name does not contain it."""
 
 
 _NAMES = [each.name for each in fields(ObjectRecord)]
@@ -71,13 +71,13 @@ _TYPES = {"headers": dict, "metadata": dict, "tags": dict, "parts": list}
 
 
 def record_of(kept: dict[str, Any]) -> ObjectRecord:
-    """From its JSON. ValueError for what is no record of ours: whoever can write to a bucket's
-    folder can write one, too, and much of it goes into the headers of answers."""
+    """From its JSON. ValueError for an invalid record: users who can write to a bucket's folder can
+    write one, too, and much of it becomes response headers."""
     for name, value in kept.items():
         if type(value) is not _TYPES.get(name, str):
             raise ValueError(f"{name!r} is a {type(value).__name__}")
         if type(value) is dict and not all(type(text) is str for text in value.values()):
-            raise ValueError(f"{name!r} has what is no text")
+            raise ValueError(f"{name!r} has a value that is no text")
     if not _are_parts(kept.get("parts", [])):
         raise ValueError("parts are no sizes and checksums")
     try:
@@ -89,9 +89,9 @@ def record_of(kept: dict[str, Any]) -> ObjectRecord:
 
 
 def write_record(descriptor: int, record: ObjectRecord, root: str) -> os.stat_result:
-    """`root` is the bucket's, for what finds no room in the file's attributes.
+    """`root` is the bucket's, for records that do not fit into the file's attributes.
 
-    Returns the state of the file that the record tells of.
+    Returns the status of the file that the record is for.
     """
     status = os.fstat(descriptor)
     kept = {name: value for name in _NAMES if (value := getattr(record, name))}
@@ -106,7 +106,8 @@ def write_record(descriptor: int, record: ObjectRecord, root: str) -> os.stat_re
 
 
 def read_record(file: int | str, status: os.stat_result, key: str, root: str) -> ObjectRecord:
-    """Of an open file, or by its path. One that was changed since has only what its state tells."""
+    """Of an open file, or by its path. For a file that was changed since, only what its status
+    shows."""
     data = _attribute(file) or _sidecar_data(root, status)
     if data:
         try:
@@ -123,7 +124,7 @@ def read_record(file: int | str, status: os.stat_result, key: str, root: str) ->
 
 
 def drop_record(status: os.stat_result, root: str) -> None:
-    """After the version it tells of is gone."""
+    """After that version of the object was removed."""
     with suppress(*NO_FILE), open_folder(root, RECORDS) as folder:
         os.unlink(_sidecar(status), dir_fd=folder.descriptor)
 
@@ -133,8 +134,8 @@ def _are_parts(parts: list[Any]) -> bool:
 
 
 def _check_headers(record: ObjectRecord) -> None:
-    if record.headers and not record.headers.keys() <= set(KEPT_HEADERS):
-        raise ValueError("headers are others than are kept")
+    if record.headers and not record.headers.keys() <= set(STORED_HEADERS):
+        raise ValueError("unknown headers")
     if record.algorithm and record.algorithm not in ALGORITHMS:
         raise ValueError(f"the algorithm {record.algorithm!r} is unknown")
     values = (record.etag, record.content_type, record.checksum, record.checksum_type)
@@ -149,7 +150,7 @@ def _is_attribute_written(descriptor: int, data: bytes) -> bool:
     try:
         os.setxattr(descriptor, _ATTRIBUTE, data)
     except OSError as error:
-        if error.errno not in _NO_ROOM:
+        if error.errno not in _NO_SPACE:
             raise
         return False
     return True

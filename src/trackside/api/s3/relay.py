@@ -1,6 +1,7 @@
-"""S3 by another store: a request that our keys allow is signed anew for the store and passed on.
+"""S3 by another store: a request that our keys allow is signed again for the store and forwarded.
 
-What the store answers, errors too, goes back as it is. Bodies are never held whole, nor changed.
+The store's response, also an error, is returned unchanged. Bodies are never held whole, nor
+changed.
 """
 
 import re
@@ -14,12 +15,11 @@ from trackside.api.call import Call, Reply, ServiceError
 from trackside.api.s3.aws_chunked import ChunkSigner
 from trackside.api.s3.errors import error_reply, not_signed, s3_error
 from trackside.api.s3.presigned_body import SHA256, check_body_is_bound, has_body
-from trackside.api.s3.relayed_body import hashed, signed_anew, size_signed_anew
+from trackside.api.s3.relayed_body import hashed, re_signed, re_signed_size
 from trackside.api.s3.required_rights import needed_rights
 from trackside.api.s3.target import Target, decoded, read_target
-from trackside.api.s3.upstream_client import UpstreamClient
-from trackside.api.s3.upstream_connection import StoreAway
-from trackside.api.s3.upstream_credentials import UpstreamCredentials
+from trackside.api.s3.upstream_client import UpstreamClient, UpstreamCredentials
+from trackside.api.s3.upstream_connection import StoreUnavailable
 from trackside.api.s3.verified_body import SIGNED_STREAMS, announced_size, trailer_named
 from trackside.api.sigv4 import CONTENT_SHA256
 from trackside.sigv4 import (
@@ -36,7 +36,7 @@ from trackside.storage.credentials import S3Access
 from trackside.storage.instance_credentials import Keys, keys_for
 
 _RETRY_SECONDS = 2
-_OF_THIS_HOP = frozenset(
+_HOP_BY_HOP = frozenset(
     {
         "connection",
         "keep-alive",
@@ -48,17 +48,17 @@ _OF_THIS_HOP = frozenset(
         "upgrade",
     }
 )
-_OURS = {
+_REPLACED_HEADERS = {
     CONTENT_SHA256,
     "x-amz-cf-id",
     "x-amz-date",
-    # Those clients know the account that our STS tells of, not the store's.
+    # Clients know the account of our STS, not the store's.
     "x-amz-expected-bucket-owner",
     "x-amz-security-token",
     "x-amz-source-expected-bucket-owner",
 }
-"""Headers of S3's that mean us, and are left out or made anew for the store."""
-_OF_HTTP = frozenset(
+"""S3 headers that are meant for this server: left out, or replaced for the store."""
+_HTTP_HEADERS = frozenset(
     {
         "accept", "accept-encoding", "cache-control", "content-disposition", "content-encoding",
         "content-language", "content-length", "content-md5", "content-type", "expect", "expires",
@@ -66,10 +66,10 @@ _OF_HTTP = frozenset(
         "origin", "range", "referer", "user-agent", "via",
     }
 )  # fmt: skip
-"""Passed on as they are, signed or not. Stores have headers of their own, too; those that S3 does
-not have would be obeyed there because we sign, and nobody has looked at them here."""
+"""Forwarded unchanged, signed or not. Stores have headers of their own, too; they would obey those
+because we sign, though nothing here has checked them."""
 _METHODS = ("GET", "HEAD", "PUT", "POST", "DELETE")
-_OF_A_PRESIGNED_ADDRESS = frozenset(
+_PRESIGNED_PARAMETERS = frozenset(
     f"x-amz-{name}"
     for name in (
         "algorithm", "credential", "date", "expires", "security-token", "signature",
@@ -91,7 +91,7 @@ class S3Relay:
         *,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """`environ` tells where keys are given that are not in `access`."""
+        """`environ` names sources of credentials that are not in `access`."""
         self._keys = UpstreamCredentials(partial(keys_for, access, environ or {}))
         self._region = access.region
         self._client = UpstreamClient(access.endpoint or _aws_endpoint(access.region))
@@ -99,7 +99,7 @@ class S3Relay:
         self._name = f"1.1 trackside-{secrets.token_hex(8)}"
         """By which it knows a request that it has passed on itself."""
 
-    async def answer(self, call: Call) -> Reply:
+    async def handle(self, call: Call) -> Reply:
         target = read_target(call)
         _check(target)
         if self._name in call.request.headers.get("via", ""):
@@ -108,14 +108,14 @@ class S3Relay:
         request, body = self._signed(target, await self._keys.get())
         address = f"{request.path}?{request.query}" if request.query else request.path
         try:
-            answer = await self._client.ask(request.method, address, request.headers, body)
-        except StoreAway as error:
+            response = await self._client.request(request.method, address, request.headers, body)
+        except StoreUnavailable as error:
             text = f"The store at {self._client.endpoint} does not answer: {error}. Try again."
             raise s3_error(
                 "ServiceUnavailable", text, {"retry-after": str(_RETRY_SECONDS)}
             ) from error
-        headers = {n: v for n, v in answer.headers.items() if n not in _OF_THIS_HOP}
-        return Reply(answer.status, answer.body, headers)
+        headers = {n: v for n, v in response.headers.items() if n not in _HOP_BY_HOP}
+        return Reply(response.status, response.body, headers)
 
     def close(self) -> None:
         self._client.close()
@@ -129,7 +129,7 @@ class S3Relay:
     def _signed(self, target: Target, keys: Keys) -> tuple[Request, AsyncIterator[bytes] | None]:
         """The request as the store gets it: its path and query in the form that was judged."""
         call = target.call
-        passed = _passed_on(call.request)
+        passed = _forwarded(call.request)
         now = self._clock().strftime("%Y%m%dT%H%M%SZ")
         via = ", ".join(filter(None, [passed.headers.get("via"), self._name]))
         headers = {"host": self._client.host, **passed.headers, "via": via, "x-amz-date": now}
@@ -151,13 +151,13 @@ class S3Relay:
 
 
 @dataclass(frozen=True, slots=True)
-class _Passed:
+class _Forwarded:
     query: str
     headers: dict[str, str]
 
 
 def _check(target: Target) -> None:
-    """That the caller may do what the store is then asked to do."""
+    """The caller must have the rights for what the store is asked to do."""
     call = target.call
     level = "OBJECT" if target.key else "BUCKET" if target.bucket else "SERVICE"
     if call.request.method not in _METHODS:
@@ -170,39 +170,39 @@ def _check(target: Target) -> None:
     check_body_is_bound(target)
 
 
-def _passed_on(request: Request) -> _Passed:
+def _forwarded(request: Request) -> _Forwarded:
     """What of a request is not about us."""
-    given = {name: value for name, value in request.headers.items() if _is_passed(name)}
+    given = {name: value for name, value in request.headers.items() if _is_forwarded(name)}
     parts = [part.partition("=") for part in request.query.split("&") if part]
     if "authorization" not in request.headers:
         parts, hoisted = _without_signature(parts)
-        given |= {name: value for name, value in hoisted.items() if _is_passed(name)}
+        given |= {name: value for name, value in hoisted.items() if _is_forwarded(name)}
     sha256 = request.headers.get(CONTENT_SHA256, UNSIGNED)
     given[CONTENT_SHA256] = sha256
     if sha256 in SIGNED_STREAMS:
         size, trailer = announced_size(request.headers), trailer_named(request.headers)
-        given["content-length"] = str(size_signed_anew(size or 0, trailer))
+        given["content-length"] = str(re_signed_size(size or 0, trailer))
     query = "&".join(
         f"{encoded_name(decoded(name))}{equals}{encoded_name(decoded(value))}"
         for name, equals, value in parts
     )
-    return _Passed(query, given)
+    return _Forwarded(query, given)
 
 
-def _is_passed(name: str) -> bool:
-    return name in _OF_HTTP or (name.startswith("x-amz-") and name not in _OURS)
+def _is_forwarded(name: str) -> bool:
+    return name in _HTTP_HEADERS or (name.startswith("x-amz-") and name not in _REPLACED_HEADERS)
 
 
 def _without_signature(
     parts: list[tuple[str, str, str]],
 ) -> tuple[list[tuple[str, str, str]], dict[str, str]]:
-    """A presigned address as any other, and the headers that its signer had put into it."""
+    """A presigned query as a plain one, and the headers that its signer had moved into it."""
     kept, hoisted = [], {}
     for part in parts:
         name, value = decoded(part[0]).lower(), decoded(part[2])
         if not name.startswith("x-amz-"):
             kept.append(part)
-        elif name not in _OF_A_PRESIGNED_ADDRESS:
+        elif name not in _PRESIGNED_PARAMETERS:
             if _CONTROL.search(name + value):
                 raise s3_error("InvalidArgument", f"{name}={value!r} cannot be a header.")
             hoisted[name] = value.encode("utf-8", "surrogateescape").decode("latin-1")
@@ -219,12 +219,12 @@ def _body(call: Call, signature: Signature, headers: Mapping[str, str]) -> Async
     if form in SIGNED_STREAMS:
         size, trailer = announced_size(call.request.headers), trailer_named(call.request.headers)
         signers = ChunkSigner(call.signature), ChunkSigner(signature)
-        return signed_anew(call.chunks, *signers, size or 0, trailer)
+        return re_signed(call.chunks, *signers, size or 0, trailer)
     chunks = hashed(call.chunks, form) if SHA256.fullmatch(form) else call.chunks
-    return chunks if "content-length" in headers else _framed(chunks)
+    return chunks if "content-length" in headers else _http_chunks(chunks)
 
 
-async def _framed(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def _http_chunks(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """As HTTP sends what it does not know the length of."""
     async for chunk in chunks:
         yield b"%x\r\n%b\r\n" % (len(chunk), chunk)

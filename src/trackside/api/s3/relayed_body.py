@@ -29,16 +29,17 @@ async def hashed(chunks: AsyncIterator[bytes], sha256: str) -> AsyncIterator[byt
         yield held
 
 
-async def signed_anew(
+async def re_signed(
     chunks: AsyncIterator[bytes],
     incoming: ChunkSigner,
     outgoing: ChunkSigner,
     size: int,
     trailer: str | None,
 ) -> AsyncIterator[bytes]:
-    """The chunks of an `aws-chunked` body, checked and signed for the store, in sizes of ours.
+    """The chunks of an `aws-chunked` body, verified, and signed for the store in chunks of our
+    size.
 
-    `size` is that of the object, `trailer` the algorithm of the checksum that comes at the end.
+    `size` is that of the object, `trailer` the algorithm of the checksum at the end.
     """
     decoder, held, arrived = ChunkedBody(incoming), bytearray(), 0
     async for raw in chunks:
@@ -58,8 +59,8 @@ async def signed_anew(
     yield last + _chunk(outgoing, b"", end=b"") + _trailers(outgoing, decoder.trailers)
 
 
-def size_signed_anew(size: int, trailer: str | None) -> int:
-    """How many bytes `signed_anew` makes of an object's; the store wants to know before."""
+def re_signed_size(size: int, trailer: str | None) -> int:
+    """How many bytes `re_signed` makes of an object's; the store wants to know before."""
     whole, rest = divmod(size, CHUNK_BYTES)
     total = whole * _chunk_size(CHUNK_BYTES) + (_chunk_size(rest) if rest else 0) + _chunk_size(0)
     if trailer is not None:

@@ -9,9 +9,9 @@ from trackside.api.s3.target import Target, decoded, split_path
 
 _READING = ("GET", "HEAD")
 _GOVERNING = {"acl", "legal-hold", "retention", "torrent"}
-"""What a query says about an object that is more than its content."""
+"""Queries for more of an object than its content."""
 OWNERS_OWN = ("private", "bucket-owner-full-control", "bucket-owner-read")
-"""Canned ACLs that let nobody else in."""
+"""Canned ACLs that give no access to others."""
 _SETTING_RULES = ("x-amz-bypass-governance-", "x-amz-grant-", "x-amz-object-lock-")
 
 
@@ -21,9 +21,9 @@ def needed_rights(target: Target) -> Rights:
         return Rights.READ
     if not target.key and not (method == "POST" and "delete" in target.query):
         return Rights.ADMIN
-    if _may_be_another_place(target):
+    if _may_be_another_path(target):
         return Rights.ADMIN
-    # What a signer put into the address counts as a header; a store may heed either.
+    # What a signer put into the URL counts as a header; a store may obey either.
     in_address = {name.lower(): value for name, value in target.query.items()}
     if in_address.keys() & _GOVERNING:
         return Rights.ADMIN
@@ -32,7 +32,7 @@ def needed_rights(target: Target) -> Rights:
     return Rights.SUBMIT
 
 
-def _may_be_another_place(target: Target) -> bool:
+def _may_be_another_path(target: Target) -> bool:
     """Stores, and proxies before them, resolve empty and dotted names or do not: `//b`, `/./b` and
     `/x/../b` are objects to us, and may be the bucket 'b' to them."""
     path = decoded(target.call.request.path).replace("\\", "/")

@@ -1,6 +1,6 @@
-"""S3 over the embedded buckets: finds the operation, checks the caller's rights, answers.
+"""S3 over the embedded buckets: finds the operation, checks the caller's rights, and replies.
 
-`operations` is the whole list of what is offered; `docs/s3.md` tells the same to people.
+`operations` is the complete list of what is offered; `docs/s3.md` describes it.
 """
 
 from collections.abc import Awaitable, Callable
@@ -34,14 +34,14 @@ class S3:
     streams = True
 
     def __init__(self, root: Path, budget: Callable[[], Budget] = listing_budget) -> None:
-        """`budget` is what one listing may look through."""
+        """`budget` is what one listing may scan."""
         self._operations = operations(Buckets(str(root)), Threads(), budget)
         self._named = {
             level: {name for _, each, name in self._operations if each == level and name}
             for level in (_SERVICE, _BUCKET, _OBJECT)
         }
 
-    async def answer(self, call: Call) -> Reply:
+    async def handle(self, call: Call) -> Reply:
         target = read_target(call)
         operation, needed = self._find(target)
         if not call.caller.rights.allow(needed):

@@ -1,4 +1,4 @@
-"""What an S3 request is about: bucket, key and query, out of the address it came to.
+"""What an S3 request is about: bucket, key and query, parsed from its URL.
 
 Buckets are named in the path; names in the host would need a domain of their own.
 """
@@ -14,12 +14,12 @@ from trackside.api.s3.errors import s3_error
 KEY_MOST_BYTES = 1024
 _NUMBER_MOST = 2**31 - 1
 _DIGITS = re.compile(r"\d{1,20}", re.ASCII)
-"""More are no number that anybody means, and take long to read."""
+"""No count is longer, and parsing would take long."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Text outside UTF-8 is kept as surrogates, as in file names."""
+    """Bytes outside UTF-8 become surrogates, as in file names."""
 
     call: Call
     bucket: str
@@ -53,12 +53,12 @@ def read_target(call: Call) -> Target:
 
 
 def whole_number(text: str) -> int | None:
-    """None for what is none, or is larger than anything that is counted here."""
+    """None for an invalid number, or one larger than any count here."""
     return int(text) if _DIGITS.fullmatch(text) else None
 
 
 def split_path(path: str) -> tuple[str, str, str]:
-    """`/bucket/key` apart; the key keeps every slash after the first."""
+    """Splits `/bucket/key`; the key keeps every slash after the first."""
     return path.removeprefix("/").partition("/")
 
 

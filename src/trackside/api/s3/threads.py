@@ -15,7 +15,7 @@ from trackside.api.s3.bucket import NewObject, ObjectInfo
 from trackside.api.s3.verified_body import Arrived, VerifiedBody
 
 SMALL_BYTES = 128 << 10
-"""Up to here it costs more to wake a thread than to hash or read in place."""
+"""Up to this size, waking a thread costs more than hashing or reading in place."""
 _QUICK_SECONDS = 0.0003
 """About what it costs to wake a thread, and to fight with it for the interpreter."""
 _SLOW_SECONDS = 0.001
@@ -42,31 +42,29 @@ class Threads:
     async def run(self, function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
         return await self._pool.run(lambda: function(*arguments, **named))
 
-    async def look_through(
-        self, function: Callable[P, T], *arguments: P.args, **named: P.kwargs
-    ) -> T:
+    async def scan(self, function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
         """What may take long, beside what does not."""
         return await self._listing.run(lambda: function(*arguments, **named))
 
     async def publish(
         self, new: NewObject, allowed: Callable[[ObjectInfo | None], None] | None
     ) -> ObjectInfo:
-        """A small object: in place, as long as its disk is quicker than waking a thread would be.
+        """A small object: in place, as long as its disk is faster than waking a thread.
 
-        Whoever looks before writing may have to wait for others, and never does so in place.
+        A conditional write may have to wait for others, and never runs in place.
         """
         if allowed is not None or time.monotonic() < self._is_slow_until:
             return await self.run(new.publish, allowed)
-        began, waits = time.monotonic(), _num_waits()
+        started, waits = time.monotonic(), _num_waits()
         try:
             return new.publish()
         finally:
             # While other programs had the processor it was not waiting for the disk.
             has_waited = waits is None or _num_waits() != waits
-            self._note_wait(time.monotonic() - began if has_waited else 0.0)
+            self._note_wait(time.monotonic() - started if has_waited else 0.0)
 
     def _note_wait(self, seconds: float) -> None:
-        shortened = min(seconds, _SLOW_SECONDS)  # one long wait says little of the next
+        shortened = min(seconds, _SLOW_SECONDS)  # one long wait does not predict the next
         self._wait_seconds += (shortened - self._wait_seconds) / 8
         if self._wait_seconds > _QUICK_SECONDS:
             self._wait_seconds = 0.0
@@ -133,7 +131,7 @@ class Threads:
 
 
 def _num_waits() -> int | None:
-    """How often this thread has waited for anything but the processor; None where none can tell."""
+    """How often this thread has waited for anything but the CPU; None where that is unknown."""
     if sys.platform != "linux":
         return None
     return resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw

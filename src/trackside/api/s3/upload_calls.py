@@ -1,4 +1,4 @@
-"""The operations on multipart uploads: begin, parts, lists, complete, abort."""
+"""The operations on multipart uploads: create, parts, lists, complete, abort."""
 
 import hashlib
 import os
@@ -85,7 +85,7 @@ class UploadCalls:
             raise s3_error("NoSuchUpload") from None
         finally:
             await self._threads.run(new.close)
-        algorithm, checksum = arrived.told
+        algorithm, checksum = arrived.requested
         return Reply(200, b"", {"etag": f'"{part.etag}"', HEADER + algorithm: checksum})
 
     async def copy_part(self, target: Target) -> Reply:
@@ -177,7 +177,7 @@ class UploadCalls:
 
 
 def _completed_before(bucket: Bucket, key: str, upload_id: str) -> ObjectInfo:
-    """A client that did not get the answer asks again: the same answer is right."""
+    """A client that missed the response retries: the same response is right."""
     info = bucket.find(key)
     if info is None or not upload_id or info.record.upload != upload_id:
         raise s3_error("NoSuchUpload")
@@ -195,7 +195,7 @@ def _part_number(target: Target) -> int:
 def _chosen(demanded: Sequence[Element], found: dict[int, Part], upload: Upload) -> list[Part]:
     """The parts that the client names, each as it knows it, in ascending order.
 
-    A part that was sent again may be named with the answer to each, one after the other.
+    A part that was sent twice may be named once with each ETag, in sequence.
     """
     if not demanded:
         raise s3_error("MalformedXML", "The document names no part.")
@@ -242,7 +242,7 @@ def _whole(upload: Upload, parts: Sequence[Part]) -> ObjectRecord:
 
 
 def _check_whole(target: Target, record: ObjectRecord, parts: Sequence[Part]) -> None:
-    """Against what the client says of the whole object, if it does."""
+    """Against the client's values for the whole object, if any."""
     expected = target.headers.get(HEADER + record.algorithm)
     if expected is not None:
         computed = record.checksum

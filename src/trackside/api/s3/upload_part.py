@@ -1,7 +1,7 @@
 """One part of a multipart upload on its way to disk.
 
-It goes to its slot of the file that all parts share when it fits there and nobody wrote to that
-slot before; otherwise to a file of its own.
+It is written to its slot in the file that all parts share, if it fits there and the slot is unused;
+otherwise to a file of its own.
 """
 
 import json
@@ -43,7 +43,7 @@ class Part:
     file: str
     """The shared one, or its own."""
     offset: int = 0
-    """Where it begins in that file."""
+    """Where it starts in that file."""
 
     @property
     def is_shared(self) -> bool:
@@ -51,8 +51,8 @@ class Part:
 
 
 def parts_in(folder: Folder) -> dict[int, Part]:
-    """By number, in order. What is no record of a part is none: whoever can write to the folder
-    could otherwise name files elsewhere."""
+    """By number, in order. An invalid record is ignored: a user who can write to the folder could
+    otherwise name files elsewhere."""
     found: dict[int, Part] = {}
     for name in os.listdir(folder.descriptor):
         if name.endswith(_RECORD) and not name.startswith("."):
@@ -79,7 +79,7 @@ def _read_part(folder: Folder, name: str) -> Part:
 
 
 class NewPart:
-    """Without `keep`, the part that was there before stays."""
+    """Without `keep`, the previous version of the part stays."""
 
     def __init__(self, folder: Folder, number: int, size: int) -> None:
         """The folder is closed with it."""
@@ -112,7 +112,7 @@ class NewPart:
             copy_range(source, start, self._descriptor, self._offset, size)
 
     def keep(self, arrived: Arrived) -> Part:
-        """The bytes are on disk before the record says that they are."""
+        """The bytes are on disk before the record says so."""
         with disk_full_named(self._folder):
             os.fsync(self._descriptor)
         part = Part(
@@ -137,7 +137,7 @@ class NewPart:
         return part
 
     def close(self) -> None:
-        """And remove what is not kept."""
+        """And remove what is not stored."""
         os.close(self._descriptor)
         with suppress(FileNotFoundError):
             if self._claim:
@@ -159,7 +159,7 @@ class NewPart:
             os.close(os.open(claim, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         except FileExistsError:
             return -1
-        # Claimed before it is opened: whoever completes seals the file, then looks for claims.
+        # Claimed before it is opened: completion seals the file, then checks for claims.
         try:
             descriptor = self._open.open(SHARED, os.O_RDWR)
         except FileNotFoundError:
@@ -169,7 +169,7 @@ class NewPart:
         return descriptor
 
     def _slot_bytes(self, size: int) -> int:
-        """Told by the first part to come, unless it can only be the last one."""
+        """Defined by the first part to arrive, unless it can only be the last one."""
         path = os.path.join(self._folder, _SLOT)
         if size >= PART_LEAST_BYTES or self._number == 1:
             with suppress(FileExistsError):
@@ -191,7 +191,7 @@ def is_being_written(folder: Folder) -> bool:
 
 
 def copy_range(source: int, start: int, target: int, offset: int, size: int) -> None:
-    """Inside the kernel where it can; FileNotFoundError is never its answer, EOFError may be."""
+    """Inside the kernel where possible; never raises FileNotFoundError, but may raise EOFError."""
     while size:
         done = _copied(source, start, target, offset, size)
         if done == 0:

@@ -1,8 +1,8 @@
 """Multipart uploads of one bucket, below its hidden folder: one folder each.
 
-Parts are written to their place in one file as long as they are of one size, in whatever order
-they come; completing then is a rename. Any other part is a file of its own, copied in at the end.
-A part counts once its record is written, after its bytes are on disk.
+Parts are written to their offset in one file as long as they have one size, in any order of
+arrival; completing is a rename then. Any other part is a file of its own, copied at the end. A part
+is valid once its record is written, after its bytes are on disk.
 """
 
 import json
@@ -87,8 +87,8 @@ class Uploads:
     def all(self, known: dict[str, Upload], budget: Budget) -> list[Upload]:
         """Ordered by key, then by age. SlowDown when the budget is spent before all are read.
 
-        `known` are those of this bucket that were read before, by id. They never change, so that
-        whoever tries again gets further.
+        `known` are those of this bucket that were read before, by id. They never change, so a retry
+        gets further.
         """
         ids = self._ids()
         for gone in set(known) - set(ids):
@@ -192,7 +192,7 @@ class Uploads:
 
 
 def _upload_of(kept: dict[str, Any], upload_id: str) -> Upload:
-    """ValueError, KeyError or TypeError for what is no record of an upload."""
+    """ValueError, KeyError or TypeError for an invalid record."""
     record = {**kept["record"], "etag": ""}
     upload = Upload(**{**kept, "record": record_of(record)})
     if upload.id != upload_id or not isinstance(upload.key, str):
@@ -234,7 +234,7 @@ def _rename(folder: Folder, old: str, new: str) -> None:
 
 
 def _is_in_place(folder: Folder, chosen: Sequence[Part]) -> bool:
-    """Whether the shared file can become the object: nobody else writes to it or needs it."""
+    """Whether the shared file can become the object: no other request writes to it or needs it."""
     if is_being_written(folder) or not _is_file(folder, _SEALED):
         return False
     if any(part.is_shared and part not in chosen for part in parts_in(folder).values()):

@@ -1,6 +1,6 @@
-"""One connection to another S3 server: a request at a time, bodies streamed both ways.
+"""One connection to another S3 server: one request at a time, bodies streamed both ways.
 
-Neither side can make the other's bytes pile up here: whoever is slow holds the other one up.
+Data is not buffered beyond a limit: a slow side slows the other one down.
 """
 
 import asyncio
@@ -12,27 +12,27 @@ from typing import cast
 import httptools
 
 _CONTINUE_SECONDS = 1.0
-"""How long a store may think before it says whether it wants the body; not all of them say."""
-_ANSWER_SECONDS = 300.0
-"""Stores copy or join large objects before they answer."""
-_SILENCE_SECONDS = 60.0
-"""In the middle of an answer."""
-_HELD_MOST_BYTES = 1 << 20
+"""How long to wait for `100 Continue` before the body is sent; not all stores send it."""
+_RESPONSE_SECONDS = 300.0
+"""Stores copy or join large objects before they respond."""
+_STALL_SECONDS = 60.0
+"""In the middle of a response."""
+_BUFFER_BYTES = 1 << 20
 
 
-class StoreAway(Exception):
-    """The store cannot be reached, or left without an answer."""
+class StoreUnavailable(Exception):
+    """The store cannot be reached, or closed the connection without a response."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Response:
     status: int
     headers: dict[str, str]
     body: bytes | AsyncGenerator[bytes, None]
 
 
 class UpstreamConnection(asyncio.Protocol):
-    """`free` is called with it as soon as it can be asked again; never, when it cannot."""
+    """`free` is called with it when it can be reused; never, when it cannot."""
 
     def __init__(self, free: Callable[["UpstreamConnection"], None]) -> None:
         self._free = free
@@ -44,27 +44,27 @@ class UpstreamConnection(asyncio.Protocol):
     def is_open(self) -> bool:
         return self._transport is not None and not self._transport.is_closing()
 
-    async def ask(
+    async def request(
         self, head: bytes, body: AsyncIterator[bytes] | None, *, is_head: bool, expects: bool
-    ) -> Answer:
-        """`StoreAway` when no answer comes. With `expects`, a body that the store refuses at once
-        is not even begun."""
+    ) -> Response:
+        """`StoreUnavailable` when no response comes. With `expects`, a body that the store refuses
+        at once is not sent at all."""
         self._reset(is_head=is_head)
         self._is_sent = body is None
         try:
             if self._transport is None:
-                raise StoreAway("closed before it was asked")
-            self._transport.resume_reading()  # the answer before may have ended held up
+                raise StoreUnavailable("closed before the request")
+            self._transport.resume_reading()  # the previous response may have ended while paused
             self._transport.write(head)
             if body is not None:
                 if expects:
-                    await asyncio.wait([self._asked_for], timeout=_CONTINUE_SECONDS)
+                    await asyncio.wait([self._continued], timeout=_CONTINUE_SECONDS)
                 await self._send(body)
-            async with asyncio.timeout(_ANSWER_SECONDS):
+            async with asyncio.timeout(_RESPONSE_SECONDS):
                 status = await self._status
         except TimeoutError:
             self.close()
-            raise StoreAway(f"no answer within {_ANSWER_SECONDS} s") from None
+            raise StoreUnavailable(f"no response within {_RESPONSE_SECONDS} s") from None
         except BaseException:
             self.close()
             raise
@@ -72,15 +72,15 @@ class UpstreamConnection(asyncio.Protocol):
             held = b"".join(self._pieces)
             self._pieces.clear()
             self._done()
-            return Answer(status, self._headers, held)
-        return Answer(status, self._headers, self._body())
+            return Response(status, self._headers, held)
+        return Response(status, self._headers, self._body())
 
     def close(self) -> None:
         if self._transport is not None:
             self._transport.abort()
 
     async def _send(self, body: AsyncIterator[bytes]) -> None:
-        """Until all is sent, or the store has answered without waiting for the rest."""
+        """Until all is sent, or the store has responded without waiting for the rest."""
         assert self._transport is not None
         while not self._status.done():
             try:
@@ -96,27 +96,29 @@ class UpstreamConnection(asyncio.Protocol):
             while True:
                 while self._pieces:
                     piece = self._pieces.popleft()
-                    self._held_bytes -= len(piece)
+                    self._buffered_bytes -= len(piece)
                     yield piece
                 if self._is_complete:
                     return
                 if self._transport is None:
-                    raise StoreAway("left in the middle of an answer")
+                    raise StoreUnavailable("closed in the middle of a response")
                 self._transport.resume_reading()
-                await self._more()
+                await self._wait_for_data()
         finally:
             self._done()
 
-    async def _more(self) -> None:
-        self._news.clear()
+    async def _wait_for_data(self) -> None:
+        self._data_arrived.clear()
         try:
-            async with asyncio.timeout(_SILENCE_SECONDS):
-                await self._news.wait()
+            async with asyncio.timeout(_STALL_SECONDS):
+                await self._data_arrived.wait()
         except TimeoutError:
-            raise StoreAway(f"silent for {_SILENCE_SECONDS} s in the middle of an answer") from None
+            raise StoreUnavailable(
+                f"no data for {_STALL_SECONDS} s in the middle of a response"
+            ) from None
 
     def _done(self) -> None:
-        # What of a body was not sent, or of an answer not taken, would be in the next one's way.
+        # Unsent parts of a body, or unread parts of a response, would disturb the next request.
         if self._is_complete and not self._pieces and self._is_sent and self._keeps_alive:
             self._free(self)
         else:
@@ -126,12 +128,12 @@ class UpstreamConnection(asyncio.Protocol):
         loop = asyncio.get_running_loop()
         self._parser = httptools.HttpResponseParser(self)
         self._is_head = is_head
-        self._asked_for: asyncio.Future[None] = loop.create_future()
+        self._continued: asyncio.Future[None] = loop.create_future()
         self._status: asyncio.Future[int] = loop.create_future()
         self._headers: dict[str, str] = {}
         self._pieces: deque[bytes] = deque()
-        self._held_bytes = 0
-        self._news = asyncio.Event()
+        self._buffered_bytes = 0
+        self._data_arrived = asyncio.Event()
         self._is_sent = False
         self._is_complete = False
         self._keeps_alive = False
@@ -144,12 +146,12 @@ class UpstreamConnection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
-        # An answer may last until the store closes the connection; its end is not an error then.
+        # A response may last until the store closes the connection; that is no error then.
         if self._status.done() and not self._is_complete and self._ends_by_closing():
             self._is_complete = error is None
         if not self._status.done():
-            self._status.set_exception(StoreAway(str(error or "closed without an answer")))
-            self._status.exception()  # taken: nobody may be waiting
+            self._status.set_exception(StoreUnavailable(str(error or "closed without a response")))
+            self._status.exception()  # retrieved: there may be no waiter
         self._wake()
 
     def pause_writing(self) -> None:
@@ -165,9 +167,9 @@ class UpstreamConnection(asyncio.Protocol):
         except httptools.HttpParserError:
             self.close()
             return
-        if self._held_bytes > _HELD_MOST_BYTES and self._transport is not None:
+        if self._buffered_bytes > _BUFFER_BYTES and self._transport is not None:
             self._transport.pause_reading()
-        self._news.set()
+        self._data_arrived.set()
 
     # What the parser calls.
 
@@ -182,25 +184,25 @@ class UpstreamConnection(asyncio.Protocol):
         self._keeps_alive = self._parser.should_keep_alive()
         self._status.set_result(status)
         self._wake()
-        self._is_complete = self._is_head  # whatever length it tells of
+        self._is_complete = self._is_head  # whatever length it announces
 
     def on_body(self, piece: bytes) -> None:
         self._pieces.append(piece)
-        self._held_bytes += len(piece)
+        self._buffered_bytes += len(piece)
 
     def on_message_complete(self) -> None:
         if self._status.done():
             self._is_complete = True
             return
         self._headers.clear()
-        if not self._asked_for.done():
-            self._asked_for.set_result(None)
+        if not self._continued.done():
+            self._continued.set_result(None)
 
     def _ends_by_closing(self) -> bool:
         return "content-length" not in self._headers and "transfer-encoding" not in self._headers
 
     def _wake(self) -> None:
         self._writable.set()
-        self._news.set()
-        if not self._asked_for.done():
-            self._asked_for.set_result(None)
+        self._data_arrived.set()
+        if not self._continued.done():
+            self._continued.set_result(None)

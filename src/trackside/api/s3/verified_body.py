@@ -1,6 +1,5 @@
-"""A body on its way in: decoded, hashed and handed on, and at the end checked against all that
-the client said of it. Where the bytes land is the caller's business.
-"""
+"""A request body as it arrives: decoded, hashed and passed on, and at the end checked against
+everything that the client announced. The caller decides where the bytes are written."""
 
 import base64
 import binascii
@@ -40,10 +39,10 @@ class Arrived:
     size: int
     md5: bytes
     algorithm: str
-    """Of the checksum that is kept."""
+    """Of the stored checksum."""
     checksum: str
-    told: tuple[str, str]
-    """The algorithm that the client asked for, which may be another, and its checksum."""
+    requested: tuple[str, str]
+    """The algorithm that the client requested, which may differ, and its checksum."""
 
 
 class VerifiedBody:
@@ -56,20 +55,20 @@ class VerifiedBody:
         write: Callable[[bytes, int], None],
         kept: str | None = None,
     ) -> None:
-        """`kept` is the algorithm that a multipart upload began with."""
+        """`kept` is the algorithm that a multipart upload was created with."""
         self.size = announced_size(headers)
         self._headers = headers
         self._write = write
         self._position = 0
         self._given = checksum_given(headers)
         self._trailer = trailer_named(headers)
-        self._asked = self._asked_for(kept)
-        self._kept = kept or self._asked
+        self._requested = self._requested_algorithm(kept)
+        self._kept = kept or self._requested
         self._chunked = _chunked_form(headers, signature)
         self._content_md5 = _content_md5(headers)
         sha256 = headers.get("x-amz-content-sha256", UNSIGNED)
         self._sha256 = sha256 if _SHA256.fullmatch(sha256) else None
-        names = {"md5", self._asked, self._kept} | ({"sha256"} if self._sha256 else set())
+        names = {"md5", self._requested, self._kept} | ({"sha256"} if self._sha256 else set())
         self._digests: dict[str, Digest] = {name: new_digest(name) for name in names}
 
     def feed(self, pieces: Iterable[bytes]) -> None:
@@ -93,27 +92,29 @@ class VerifiedBody:
             raise s3_error("XAmzContentSHA256Mismatch")
         if self._content_md5 is not None and digests["md5"] != self._content_md5:
             raise s3_error("BadDigest", "The Content-MD5 you specified did not match our own.")
-        asked = encoded(digests[self._asked])
+        requested = encoded(digests[self._requested])
         expected = self._expected()
-        if expected is not None and not hmac.compare_digest(expected, asked):
-            name = self._asked.upper()
+        if expected is not None and not hmac.compare_digest(expected, requested):
+            name = self._requested.upper()
             text = f"The {name} you specified did not match the calculated checksum."
             raise s3_error("BadDigest", text)
         kept = encoded(digests[self._kept])
-        return Arrived(self._position, digests["md5"], self._kept, kept, (self._asked, asked))
+        return Arrived(
+            self._position, digests["md5"], self._kept, kept, (self._requested, requested)
+        )
 
-    def _asked_for(self, kept: str | None) -> str:
+    def _requested_algorithm(self, kept: str | None) -> str:
         named = algorithm_named(self._headers, "x-amz-sdk-checksum-algorithm")
         given = self._given[0] if self._given else self._trailer
         if named and given and named != given:
-            text = f"x-amz-sdk-checksum-algorithm says {named!r}, the checksum is {given!r}."
+            text = f"x-amz-sdk-checksum-algorithm is {named!r}, the checksum is {given!r}."
             raise s3_error("InvalidRequest", text)
-        asked = given or named or kept or DEFAULT
-        # The default serves whoever named none at the beginning; others are held to their word.
-        if kept not in (None, DEFAULT, asked):
-            text = f"Checksum Type mismatch occurred, expected {kept}, got {asked}."
+        requested = given or named or kept or DEFAULT
+        # The default is for clients that named none at the start; others must keep to theirs.
+        if kept not in (None, DEFAULT, requested):
+            text = f"Checksum Type mismatch occurred, expected {kept}, got {requested}."
             raise s3_error("InvalidRequest", text)
-        return asked
+        return requested
 
     def _expected(self) -> str | None:
         if self._given is not None:
@@ -122,13 +123,13 @@ class VerifiedBody:
             return None
         value = self._chunked.trailers.get(HEADER + self._trailer) if self._chunked else None
         if value is None:
-            raise s3_error("MalformedTrailerError", f"The trailer {self._trailer!r} did not come.")
+            raise s3_error("MalformedTrailerError", f"The trailer {self._trailer!r} is missing.")
         check_form(self._trailer, value)
         return value
 
 
 def announced_size(headers: Mapping[str, str]) -> int | None:
-    """Of the object, not of the chunks it comes in; None where only HTTP tells the end."""
+    """Of the object, not of its chunks; None where only the end of the HTTP body shows it."""
     is_stream = headers.get("x-amz-content-sha256", "").startswith(_STREAMING)
     name = "x-amz-decoded-content-length" if is_stream else "content-length"
     text = headers.get(name, "")
@@ -143,7 +144,7 @@ def announced_size(headers: Mapping[str, str]) -> int | None:
 
 
 def trailer_named(headers: Mapping[str, str]) -> str | None:
-    """The algorithm of the checksum that comes after the body."""
+    """The algorithm of the checksum after the body."""
     name = headers.get("x-amz-trailer", "").strip().lower()
     if not name:
         return None
