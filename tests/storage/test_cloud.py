@@ -19,8 +19,9 @@ from trackside.errors import (
     StoreUnreachable,
 )
 from trackside.storage.cloud import CloudStore
-from trackside.storage.connect import Retry, open_azure, open_s3
+from trackside.storage.connect import Retry, open_bucket, open_s3
 from trackside.storage.credentials import s3_access
+from trackside.texts.storage_schemes import BY_NAME
 
 MIB = 1 << 20
 QUICK = Retry(max_retries=3, first_wait_seconds=0.01, longest_wait_seconds=0.05)
@@ -249,4 +250,4 @@ def test_listing_follows_every_page_and_starts_where_it_must(
 
 def test_azure_without_an_account_says_what_to_set() -> None:
     with pytest.raises(AccessRefused, match="AZURE_STORAGE_ACCOUNT_NAME"):
-        open_azure("container")
+        open_bucket(BY_NAME["az"], "container")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from trackside.errors import InvalidSetting
 from trackside.profiles import Server, chosen_server, no_key
 from trackside.quick_dataclass import dataclass
+from trackside.texts.storage_schemes import S3
 
 if TYPE_CHECKING:
     from configparser import ConfigParser
@@ -31,11 +32,6 @@ _NEEDS_AWS_CLI = ("sso_session", "sso_start_url", "role_arn", "credential_proces
 
 # An object store's client takes a port that is none for a reason to end the process.
 _ADDRESS = re.compile(r"https?://([^/:\s]+|\[[^\]]+\])(:\d{1,5})?(/.*)?")
-
-_NO_KEYS = (
-    "No credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE to a profile "
-    "of ~/.aws/credentials that has them."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,4 +222,4 @@ def _advice(profile: _Profile) -> str:
             f"No credentials: profile {profile.name!r} has no aws_access_key_id and "
             "aws_secret_access_key. Check AWS_PROFILE and ~/.aws/credentials."
         )
-    return _NO_KEYS
+    return S3.missing_credentials

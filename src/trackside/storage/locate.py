@@ -14,14 +14,11 @@ from trackside.quick_dataclass import dataclass
 from trackside.storage.credentials import S3Access, s3_access
 from trackside.storage.folder import FolderStore
 from trackside.storage.store import Entry, Store, check_key
+from trackside.texts.storage_schemes import BY_NAME, PREFIXES, S3, Scheme, split_scheme
 
 if TYPE_CHECKING:
     from trackside.storage.cloud import CloudStore
 
-SCHEMES = ("s3", "gs", "az", "file")
-
-# Also the slip `s3:/bucket`, which would otherwise be a folder called `s3:`.
-_SCHEME = re.compile(r"((?:s3|gs|az|file)(?=:)|[A-Za-z][A-Za-z0-9+.-]*(?=://)):(.*)", re.DOTALL)
 _ADVICE = dict.fromkeys(
     ("http", "https"),
     "Download it first, or write s3://BUCKET/KEY with the server in AWS_ENDPOINT_URL_S3.",
@@ -65,10 +62,10 @@ def locate(uri: str | Path, *, home: Path, hurried: bool = False) -> Location:
     if path is not None:
         return _on_this_machine(path, home)
     uri = str(uri)
-    scheme, rest = _parted(uri)
+    scheme, rest = _split(uri)
     bucket, _, key = rest.partition("/")
     _check_bucket(uri, bucket)
-    store = _store(scheme, bucket, home, hurried)
+    store = _store(BY_NAME[scheme], bucket, home, hurried)
     if isinstance(store, FolderStore):
         _check_inside(uri, key)
     return Location(store, key, uri)
@@ -79,10 +76,10 @@ def local_path(uri: str) -> Path | None:
 
     Opens nothing and looks at nothing.
     """
-    scheme, rest = _parted(uri)
+    scheme, rest = _split(uri)
     if not scheme:
         return Path(uri)
-    return _file_path(uri, rest) if scheme == "file" else None
+    return _file_path(uri, rest) if BY_NAME[scheme].is_local else None
 
 
 def locate_object(uri: str, *, home: Path, hurried: bool = False) -> Location:
@@ -99,14 +96,13 @@ def entries_below(location: Location) -> Iterator[tuple[str, Entry]]:
             yield entry.key.removeprefix(prefix), entry
 
 
-def _parted(uri: str) -> tuple[str, str]:
-    """The scheme and what follows its slashes; no scheme for a path."""
-    matched = _SCHEME.fullmatch(uri)
-    if matched is None:
-        return "", uri
-    scheme, rest = matched[1].lower(), matched[2]
-    if scheme not in SCHEMES or not rest.startswith("//"):
-        raise UnknownScheme(uri, [f"{known}://" for known in SCHEMES], _ADVICE.get(scheme, ""))
+def _split(uri: str) -> tuple[str, str]:
+    """A known scheme and what follows its slashes; no scheme for a path."""
+    scheme, rest = split_scheme(uri)
+    if not scheme:
+        return scheme, rest
+    if scheme not in BY_NAME or not rest.startswith("//"):
+        raise UnknownScheme(uri, list(PREFIXES), _ADVICE.get(scheme, ""))
     return scheme, rest[2:]
 
 
@@ -145,20 +141,22 @@ def _check_inside(uri: str, key: str) -> None:
         )
 
 
-def _store(scheme: str, bucket: str, home: Path, hurried: bool) -> Store:
-    access = s3_access(home=home) if scheme == "s3" else None
-    if scheme == "s3" and access is None:
+def _store(scheme: Scheme, bucket: str, home: Path, hurried: bool) -> Store:
+    access = s3_access(home=home) if scheme == S3 else None
+    if scheme == S3 and access is None:
         return FolderStore(home / "buckets" / bucket, is_private=True)
     return _cloud_store(scheme, bucket, access, hurried)
 
 
 @lru_cache(maxsize=64)
-def _cloud_store(scheme: str, bucket: str, access: S3Access | None, hurried: bool) -> "CloudStore":
-    """Kept, because a store holds its open connections."""
+def _cloud_store(
+    scheme: Scheme, bucket: str, access: S3Access | None, hurried: bool
+) -> "CloudStore":
+    """Cached, because a store holds its open connections."""
     # Imported when first needed: it takes 40 ms, and most commands need no object store.
-    from trackside.storage.connect import HURRIED, PATIENT, open_azure, open_google, open_s3
+    from trackside.storage.connect import HURRIED, PATIENT, open_bucket, open_s3
 
     retry = HURRIED if hurried else PATIENT
     if access is not None:
         return open_s3(bucket, access, retry)
-    return open_google(bucket, retry) if scheme == "gs" else open_azure(bucket, retry)
+    return open_bucket(scheme, bucket, retry)
