@@ -4,7 +4,6 @@ What a script printed and MetricDefinitions found, or what it put, is told by Tr
 its machines did by Host, `<job>/<host>`. All are read from the curves that supervisors draw.
 """
 
-import re
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ import numpy
 
 from trackside.curves.columns import Reals
 from trackside.curves.event_reader import Follower, Series
+from trackside.curves.machine_curves import CLOUDWATCH, FOLDER
 from trackside.errors import DamagedJob, JobNotFound
 from trackside.jobs.jobs import Jobs
 from trackside.jobs.records import Record
@@ -23,13 +23,6 @@ NAMESPACE = "/aws/sagemaker/TrainingJobs"
 JOB, HOST = "TrainingJobName", "Host"
 """The names of the two dimensions; a metric has one of them."""
 
-_MACHINE = {
-    "CPUUtilization": re.compile(r"cpu/core_\d+_percent"),
-    "MemoryUtilization": re.compile(r"memory/used_percent"),
-    "GPUUtilization": re.compile(r"gpu_\d+/utilization_percent"),
-    "GPUMemoryUtilization": re.compile(r"gpu_\d+/memory_percent"),
-}
-"""Each is the sum of the figures that are called so: of four cores up to 400 percent."""
 _MOST_KEPT = 16
 
 Dimensions = Mapping[str, str]
@@ -73,11 +66,11 @@ class MetricValues:
             found = self._series(record, "trackside")
             tag = curve_name(namespace, name, dimensions)
             return _joined([each for each in found if each.tag == tag])
-        if namespace == NAMESPACE and set(dimensions) == {HOST} and name in _MACHINE:
+        if namespace == NAMESPACE and set(dimensions) == {HOST} and name in CLOUDWATCH:
             job, _, host = dimensions[HOST].partition("/")
-            found = self._series(self._record(job), "system")
+            found = self._series(self._record(job), FOLDER)
             mine = [each for each in found if each.run == host]
-            return _summed([each for each in mine if _MACHINE[name].fullmatch(each.tag)])
+            return _summed([each for each in mine if CLOUDWATCH[name].matches(each.tag)])
         return _joined([])
 
     def metrics(self, job: str, namespace: str = NAMESPACE) -> Iterator[Metric]:
@@ -91,10 +84,10 @@ class MetricValues:
                 yield Metric(name.removeprefix(before), JOB, job, namespace)
         if namespace != NAMESPACE:
             return
-        found = {(each.run, each.tag) for each in self._series(record, "system")}
+        found = {(each.run, each.tag) for each in self._series(record, FOLDER)}
         for host in record.spec.hosts:
-            for name, pattern in _MACHINE.items():
-                if any(run == host and pattern.fullmatch(tag) for run, tag in found):
+            for name, figure in CLOUDWATCH.items():
+                if any(run == host and figure.matches(tag) for run, tag in found):
                     yield Metric(name, HOST, f"{job}/{host}")
 
     def _record(self, job: str) -> Record | None:

@@ -13,6 +13,7 @@ from trackside.curves.columns import Reals
 from trackside.curves.downsample import in_order
 from trackside.curves.duplicate_curves import is_same, is_telling
 from trackside.curves.event_reader import TOP, Curves, Series
+from trackside.curves.machine_curves import is_machine_run
 from trackside.curves.metric_direction import is_more_better
 
 _LESS_IS_BETTER = re.compile(r"loss|nll|elbo|perplexity|ppl|error|cost|\b(mse|mae|rmse)\b")
@@ -29,8 +30,6 @@ _MODES = ("TRAIN", "EVAL", "PREDICT", "GLOBAL")
 """Of the hook: runs of its own, and the ends of its metrics."""
 _OF_HOOK = re.compile(r"vitals/.*|.*_output_\d+")
 _LOG = "trackside/"
-_MACHINE = re.compile(r"system/algo-\d+")
-"""The supervisor's own runs; a script may well have one called `system`."""
 STEP = "step"
 """What most curves are drawn over."""
 _UNLIKE = 2.0
@@ -147,7 +146,7 @@ def headline(curves: Iterable[Curve], most: int) -> list[Curve]:
 
 
 def is_machine(series: Series) -> bool:
-    return _MACHINE.fullmatch(series.run) is not None
+    return is_machine_run(series.run)
 
 
 def origin_of(series: Series) -> Origin:
