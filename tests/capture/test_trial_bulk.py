@@ -15,9 +15,8 @@ from tests.capture.trials import SMDEBUG_TRIAL, write_the_same
 from tests.wait import until
 from trackside.capture.exceptions import SMDebugValueError, TensorUnavailable
 from trackside.capture.modes import modes
-from trackside.capture.reading.cube import Cube
+from trackside.capture.reading.cube import Cube, plot_cube
 from trackside.capture.reading.numpy_reductions import reduce_rows
-from trackside.capture.reading.plot import plot_cube
 from trackside.capture.reading.table import tensor_table
 from trackside.capture.trial import Trial, create_trial
 from trackside.capture.writing.segments import StepRecord

@@ -54,15 +54,14 @@ from trackside.capture.sinks.sink import Sink
 from trackside.capture.smdebug_log import follow_variables
 from trackside.capture.steps.loss_finder import LossFinder
 from trackside.capture.steps.resume import ResumeState
-from trackside.capture.steps.step_clock import start_step_clock
 from trackside.capture.steps.step_course import StepCourse
+from trackside.capture.steps.step_events import start_step_clock
 from trackside.capture.steps.stepper import GradientsAt, Stepper
 from trackside.capture.vitals.anatomy_facts import AnatomyFacts
 from trackside.capture.vitals.updates import has_closure
 from trackside.capture.vitals.vitals import COLLECTION as VITALS
 from trackside.capture.vitals.vitals import Vitals
-from trackside.capture.writing.distributed import rank_and_size
-from trackside.capture.writing.trial_place import TrialPlace
+from trackside.capture.writing.trial_output import TrialOutput, rank_and_size
 from trackside.capture.writing.writer import SegmentWriter, WriterLimits
 from trackside.settings import Settings
 from trackside.storage.locate import locate
@@ -131,7 +130,7 @@ class Hook(Extensible):
         self._saves_tensors = vitals != "only"
         self._watches_optimizers = False
 
-        self._place = TrialPlace(
+        self._place = TrialOutput(
             self.out_dir,
             rank=self.rank,
             num_workers=self.num_workers,

@@ -20,11 +20,10 @@ from trackside.capture.exceptions import (
 )
 from trackside.capture.modes import ModeKeys
 from trackside.capture.reading.collections_file import CollectionsFiles
-from trackside.capture.reading.cube import Cube, read_cube
+from trackside.capture.reading.cube import Cube, plot_cube, read_cube
 from trackside.capture.reading.extras import import_extra
 from trackside.capture.reading.frames import table_columns
 from trackside.capture.reading.numpy_reductions import column_name
-from trackside.capture.reading.plot import plot_cube
 from trackside.capture.reading.segment_source import SegmentSource
 from trackside.capture.reading.smdebug_source import SmdebugSource
 from trackside.capture.reading.step_table import StepState, StepTable

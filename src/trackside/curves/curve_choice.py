@@ -1,5 +1,8 @@
 """Which of a job's curves people see: by what name, in what order, each once, and which of them
-belong in one chart. Pure; `metrics`, `compare` and the report show them."""
+belong in one chart. Pure; `metrics`, `compare` and the report show them.
+
+A loss that the script draws and prints and that the hook captures is one curve: by its values.
+"""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -11,7 +14,6 @@ import numpy
 
 from trackside.curves.columns import Reals
 from trackside.curves.downsample import in_order
-from trackside.curves.duplicate_curves import is_same, is_telling
 from trackside.curves.event_reader import TOP, Curves, Series
 from trackside.curves.machine_curves import is_machine_run
 from trackside.curves.metric_direction import is_more_better
@@ -35,6 +37,14 @@ STEP = "step"
 _UNLIKE = 2.0
 """How much further one curve's steps may go than another's that they are drawn over steps."""
 _TIMES = ((7200.0, 3600.0, "hours"), (120.0, 60.0, "minutes"), (0.0, 1.0, "seconds"))
+MOST_COMPARED = 200
+"""Points of the shorter curve, evenly spread."""
+LEAST_DISTINCT = 3
+"""Values; with fewer, that curves have the same ones says nothing."""
+_SINGLE_PRECISION = 1e-5
+_AS_STORED = 2e-7
+"""What a decimal fraction loses in single precision, as event files have it."""
+_MOST_DECIMALS = 12
 
 
 class Origin(IntEnum):
@@ -247,3 +257,51 @@ def _importance(curve: Curve) -> int:
     if _LESS_IS_BETTER.search(metric):
         return 0
     return 1 if is_more_better(metric) else 2
+
+
+def is_telling(values: Reals) -> bool:
+    """Whether its values alone are enough to know the curve by."""
+    return len(numpy.unique(values[numpy.isfinite(values)])) >= LEAST_DISTINCT
+
+
+def is_same(one: Reals, other: Reals) -> bool:
+    """Whether the values of the shorter are among those of the longer in the same order, as far as
+    either was rounded. Not finite values are passed over."""
+    one, other = (values[numpy.isfinite(values)] for values in (one, other))
+    part, whole = sorted((one, other), key=len)
+    if not len(part):
+        return False
+    chosen = numpy.unique(numpy.linspace(0, len(part) - 1, MOST_COMPARED).astype(int))
+    rounding = max(_rounding(one), _rounding(other))
+    return _is_among(part[chosen], whole, rounding)
+
+
+def _is_among(part: Reals, whole: Reals, rounding: float) -> bool:
+    start = 0
+    for value in part:
+        allowed = rounding + abs(value) * _SINGLE_PRECISION
+        found = _first_near(whole, start, value, allowed)
+        if found is None:
+            return False
+        start = found + 1
+    return True
+
+
+def _first_near(whole: Reals, start: int, value: float, allowed: float) -> int | None:
+    """Mostly it is one of the next."""
+    length = 64
+    while start < len(whole):
+        near = numpy.abs(whole[start : start + length] - value) <= allowed
+        if near.any():
+            return start + int(near.argmax())
+        start, length = start + length, length * 4
+    return None
+
+
+def _rounding(values: Reals) -> float:
+    """Half of the last decimal that was printed; nothing for values that were not rounded."""
+    sample = values[:MOST_COMPARED]
+    for decimals in range(_MOST_DECIMALS):
+        if numpy.allclose(sample, sample.round(decimals), rtol=_AS_STORED, atol=0.0):
+            return 0.5 * 10.0**-decimals * (1 + _SINGLE_PRECISION)
+    return 0.0

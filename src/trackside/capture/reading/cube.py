@@ -9,6 +9,7 @@ import numpy as np
 from trackside.capture.dtypes import Array
 from trackside.capture.modes import ModeKeys
 from trackside.capture.reading import damaged_blocks
+from trackside.capture.reading.extras import import_extra
 from trackside.capture.reading.numpy_reductions import reduce_rows
 from trackside.capture.reading.step_table import StepTable
 from trackside.capture.reading.tensor_index import Block, CubeRun, Run, TensorIndex, TensorRecord
@@ -17,6 +18,10 @@ _READ_BYTES = 16 << 20
 """Blocks are joined up to this size: temporaries then stay small, and calls few."""
 _ROWS = 32
 """Copied at once: what is gathered, in another order than it is stored in, stays in the cache."""
+_Places = slice | Array
+"""Along one axis: a slice where they follow one another, for those are copied as a block."""
+MOST_NAMED = 12
+"""Lines with a name in the legend; of more, the first and the last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +71,6 @@ def read_cube(
             figures.put_raw(runs, column, figures.marks(stored, column))
     steps = np.array(own, np.int64)[rows.kept].tolist()
     return Cube(tuple(steps), tuple(names), figures.finished(), figures.saved)
-
-
-_Places = slice | Array
-"""Along one axis: a slice where they follow one another, for those are copied as a block."""
 
 
 class _Rows:
@@ -262,3 +263,29 @@ def _joined(blocks: list[tuple[int, Block]]) -> Iterator[tuple[list[int], Block]
             places.append(j)
             whole = longer
     yield places, whole
+
+
+def plot_cube(cube: Cube, title: str, ylabel: str, ax: Any = None) -> Any:
+    """One line for each tensor; returns the axes, for the caller to go on with."""
+    if ax is None:
+        _, ax = import_extra("matplotlib.pyplot").subplots()
+    steps = np.asarray(cube.steps)
+    styles = _styles(len(cube.names))
+    for column, (name, style) in enumerate(zip(cube.names, styles, strict=True)):
+        saved = cube.saved[:, column]
+        ax.plot(steps[saved], cube.values[saved, column], label=name, **style)
+    ax.set(title=title, xlabel="step", ylabel=ylabel)
+    lines = ax.get_lines()
+    if len(lines) > MOST_NAMED:
+        ax.legend(handles=[lines[0], lines[-1]], fontsize="small")
+    elif lines:
+        ax.legend(fontsize="small")
+    return ax
+
+
+def _styles(count: int) -> list[dict[str, Any]]:
+    """A few have a colour each; of many, the colour tells how far down the list one is."""
+    if count <= MOST_NAMED:
+        return [{"marker": "."}] * count
+    shades = import_extra("matplotlib").colormaps["viridis"](np.linspace(0, 1, count))
+    return [{"color": shade, "linewidth": 0.8} for shade in shades]

@@ -18,7 +18,7 @@ from trackside.capture.selection.save_config import SaveConfig
 from trackside.capture.sinks.sink import Sink
 from trackside.capture.steps.loss_finder import LossFinder
 from trackside.capture.steps.resume import ResumeState
-from trackside.capture.steps.step_clock import StepClock
+from trackside.capture.steps.step_events import StepClock
 from trackside.capture.steps.stepper import Stepper
 from trackside.capture.vitals.vitals import Vitals
 from trackside.capture.writing.segments import StepRecord

@@ -1,7 +1,10 @@
-"""Whether a policy gradient goes the way its author means: by what is called a reward, a return or
-an advantage there, and by the gradients of the logarithms of probability that it weighs.
+"""How distributions are used: whether a policy gradient has the right sign, and whether samples cut
+the graph.
 
-A sign has no meaning of its own: costs are weighed with the other one. Names tell which it is.
+The sign: by what is named a reward, a return or an advantage, and by the gradients of the log
+probabilities that it weighs. Costs are weighed with the other sign, so names decide.
+`sample` leaves the graph where `rsample` stays in it. A policy wants that, and computes the log
+probability of the sample; a script that does not has cut off the distribution's parameters.
 """
 
 import re
@@ -15,7 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.distributions import Bernoulli, Categorical, Normal
+from torch.distributions import Bernoulli, Categorical, MultivariateNormal, Normal
 
 from trackside.capture.dtypes import Array
 from trackside.capture.failures import Failures, guarded
@@ -32,6 +35,8 @@ _NUM_BACKWARDS = 40
 _MOST_SCORES = 4096
 _LEAST = 0.3
 """A correlation that is none by chance, over as many backwards."""
+_CONTINUOUS = (Normal, MultivariateNormal)
+"""That have an `rsample` as well. Others are made of them, mostly."""
 
 
 class Policies:
@@ -139,3 +144,25 @@ def _numbers(value: Any) -> Array | None:
         return None
     found: Array = torch.as_tensor(value).detach().double().flatten().cpu().numpy()
     return found
+
+
+class Sampling:
+    def __init__(self, facts: AnatomyFacts) -> None:
+        self._facts = facts
+        self._wrapping = FunctionPatch()
+
+    def install(self) -> None:
+        for kind in _CONTINUOUS:
+            self._wrapping.wrap(kind, "sample", before=self._on_sample)
+            self._wrapping.wrap(kind, "log_prob", before=self._on_score)
+
+    def remove(self) -> None:
+        self._wrapping.undo()
+
+    def _on_sample(self, distribution: Any, *_: Any, **__: Any) -> None:
+        loc = getattr(distribution, "loc", None)
+        if torch.is_grad_enabled() and getattr(loc, "requires_grad", False):
+            self._facts.num_cut_samples += 1
+
+    def _on_score(self, *_: Any, **__: Any) -> None:
+        self._facts.num_scored_samples += 1

@@ -36,8 +36,7 @@ from trackside.capture.vitals.measures import (
     measure_leak,
     measure_log_probabilities,
 )
-from trackside.capture.vitals.policies import Policies
-from trackside.capture.vitals.sampling import Sampling
+from trackside.capture.vitals.policies import Policies, Sampling
 from trackside.capture.vitals.schedule import Schedule
 from trackside.capture.vitals.sequences import measure_padding, measure_sequence, tokens_in
 from trackside.capture.vitals.step import RunningStep, VitalsStep, curves_of
