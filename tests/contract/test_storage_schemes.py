@@ -9,7 +9,7 @@ import pytest
 import trackside
 from trackside.errors import AccessRefused, UnknownScheme
 from trackside.records.spec import JobSpec
-from trackside.storage.connect import HURRIED, open_bucket
+from trackside.storage.connect import QUICK, open_bucket
 from trackside.storage.locate import local_path, locate
 from trackside.system.job_environment import of_server
 from trackside.texts import storage_schemes
@@ -48,7 +48,7 @@ def test_a_bucket_is_opened_or_its_credentials_are_asked_for(scheme: Scheme) -> 
     assert hasattr(obstore.store, scheme.client)
     refusal = ""
     try:
-        open_bucket(scheme, "bucket", HURRIED)
+        open_bucket(scheme, "bucket", QUICK)
     except AccessRefused as error:
         refusal = str(error)
     assert scheme.missing_credentials

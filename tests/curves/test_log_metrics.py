@@ -12,7 +12,7 @@ import psutil
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from trackside.curves.log_metrics import LogMetrics, MetricsKeeper, told_points
+from trackside.curves.log_metrics import LogMetrics, MetricsKeeper, reported_points
 from trackside.files import durable
 from trackside.files.json_record import DamagedRecord
 from trackside.records.metric_totals import MetricTotal, from_json, merged
@@ -27,13 +27,13 @@ class Host:
     def __init__(self, root: Path, *definitions: MetricDefinition) -> None:
         self.root = root
         self.definitions = definitions
-        self.log, self.times, self.told = root / "log", root / "log.times", root / "told"
+        self.log, self.times, self.reported = root / "log", root / "log.times", root / "told"
         self.log.touch()
-        self.told.mkdir(exist_ok=True)
+        self.reported.mkdir(exist_ok=True)
         self.keeper = self.new_keeper()
 
     def new_keeper(self) -> MetricsKeeper:
-        source = LogMetrics(self.definitions, self.log, self.times, self.told)
+        source = LogMetrics(self.definitions, self.log, self.times, self.reported)
         self.sources.append(source)
         return MetricsKeeper(source, self.root / "curves", self.root / "totals.json")
 
@@ -180,7 +180,7 @@ def said(child: psutil.Process) -> str:
 def test_lines_of_the_metrics_folder_are_metrics_too(tmp_path):
     host = Host(tmp_path)
     line = {"MetricName": "ce_TRAIN", "Value": 1.5, "Timestamp": 5000, "IterationNumber": 40}
-    (host.told / "17.json").write_text(json.dumps(line) + "\n{rubbish\n[]\n")
+    (host.reported / "17.json").write_text(json.dumps(line) + "\n{rubbish\n[]\n")
     host.keeper.tick()
     host.keeper.tick(last=True)
     assert host.points("ce_TRAIN") == [(40, 5.0, 1.5)]
@@ -212,7 +212,7 @@ def test_the_last_value_of_several_hosts_is_the_newest(tmp_path):
     ids=["list", "deep", "year", "no time", "before all", "huge", "no step"],
 )
 def test_a_line_that_tells_no_metric_is_passed_over(line: bytes):
-    assert list(told_points(line)) == []
+    assert list(reported_points(line)) == []
 
 
 def test_one_damaged_metric_costs_itself():

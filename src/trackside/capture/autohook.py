@@ -31,7 +31,7 @@ def arm() -> None:
     environment = CaptureEnvironment.load()
     if not (environment.auto and environment.enabled and environment.hook_config.is_file()):
         return
-    other_frameworks.say_at_exit(environment)
+    other_frameworks.report_at_exit(environment)
     if "torch" in sys.modules:
         discover()
     else:
@@ -72,7 +72,7 @@ class Discovery:
     def install(self) -> None:
         optimizer = sys.modules["torch.optim.optimizer"]
         self._updates = optimizer.register_optimizer_step_post_hook(self._on_update)
-        self._look_out()
+        self._watch_calls()
         self._bare.install()
         # torch.compile says so whenever there are global hooks; ours are gone in a few steps.
         warnings.filterwarnings("ignore", message="Using `torch.compile.module.` when there are")
@@ -82,7 +82,7 @@ class Discovery:
         self._updates.remove()
         self._bare.remove()
 
-    def _look_out(self) -> None:
+    def _watch_calls(self) -> None:
         module = sys.modules["torch"].nn.modules.module
         self._depth = 0
         self._handles = [
@@ -103,7 +103,7 @@ class Discovery:
                 self._give_up_when_quiet()
             return
         try:
-            self._look_at(module, args)
+            self._inspect(module, args)
         except Exception:
             logger.warning("Capture could not be set up; training goes on.", exc_info=True)
             self.remove()
@@ -117,7 +117,7 @@ class Discovery:
             self._optimizers[id(optimizer)] = weakref.ref(optimizer)
             if self._hook is not None and not self._handles:  # one for another model, perhaps
                 self._quiet_since = self._hook.step
-                self._look_out()
+                self._watch_calls()
         if not self._evaluated:
             return
         changed = {
@@ -131,7 +131,7 @@ class Discovery:
                 self._trained.add(key)
                 del self._evaluated[key]
 
-    def _look_at(self, module: Any, args: Any) -> None:
+    def _inspect(self, module: Any, args: Any) -> None:
         torch = sys.modules["torch"]
         if isinstance(module, torch.nn.modules.loss._Loss):
             if self._depth == 1 and self._hook is not None and not _is_of_torch(module):

@@ -34,7 +34,7 @@ class BareTraining:
         self._modules: weakref.WeakSet[Any] = weakref.WeakSet()
         self._kept: list[tuple[weakref.ref[Any], Any]] = []
         """Tensors that the last backward went to, and what was in them."""
-        self._is_begun = False
+        self._is_started = False
         self._is_over = False
         self._wrapping: Any = None
         self._in_front: Any = None
@@ -67,7 +67,7 @@ class BareTraining:
             self._optimizers.append(weakref.ref(optimizer))
 
     def _on_loss(self, name: str, args: Any, kwargs: Any, frame: FrameType, result: Any) -> None:
-        if not (self._is_begun or self._is_over) and getattr(result, "requires_grad", False):
+        if not (self._is_started or self._is_over) and getattr(result, "requires_grad", False):
             self._begin(result)
 
     def _on_first_backward(self, loss: Any, *_: Any, **__: Any) -> None:
@@ -76,16 +76,16 @@ class BareTraining:
             self._begin(loss, is_backward=True)
 
     def _on_backward(self, loss: Any, *_: Any, **__: Any) -> None:
-        if not (self._is_begun or self._is_over):
+        if not (self._is_started or self._is_over):
             self._begin(loss)
-        self._is_begun = False
+        self._is_started = False
 
     def _begin(self, loss: Any, *, is_backward: bool = False) -> None:
         try:
             if self._tensors is None and not self._start(loss, is_backward=is_backward):
                 return
             self._hook.begin(self._tensors)
-            self._is_begun = not is_backward
+            self._is_started = not is_backward
             if is_backward:  # the hook comes too late to see it by itself
                 self._hook.note_loss(loss)
         except Exception:

@@ -102,8 +102,8 @@ class Hook(Extensible):
             ("gradients_at", gradients_at, get_args(GradientsAt)),
         ):
             if choice not in known:
-                told = ", ".join(map(repr, known))
-                raise SMDebugValueError(f"{name}={choice!r} is not one of {told}.")
+                choices = ", ".join(map(repr, known))
+                raise SMDebugValueError(f"{name}={choice!r} is not one of {choices}.")
         environment = environment or CaptureEnvironment.load()
         self.out_dir = os.path.expanduser(out_dir)
         self.dry_run = dry_run
@@ -130,15 +130,15 @@ class Hook(Extensible):
         self._saves_tensors = vitals != "only"
         self._watches_optimizers = False
 
-        self._place = TrialOutput(
+        self._output = TrialOutput(
             self.out_dir,
             rank=self.rank,
             num_workers=self.num_workers,
             all_write=include_workers == "all",
             dry_run=dry_run,
         )
-        writes = self._place.is_writer
-        self.failures = Failures(self._place.location.local)
+        writes = self._output.is_writer
+        self.failures = Failures(self._output.location.local)
         self._prepare_extensions()
         self._stepper = Stepper(
             self.failures,
@@ -150,7 +150,7 @@ class Hook(Extensible):
         self._loss_finder = LossFinder(self._stepper, self.failures)
         self.collection_manager.gradients_at = gradients_at
         self._outlet = Sink(
-            self._place.location,
+            self._output.location,
             self.failures,
             writer=SegmentWriter(self.out_dir, self.worker, limits=_limits(environment))
             if writes and not dry_run
@@ -176,7 +176,7 @@ class Hook(Extensible):
         atexit.register(self.close)
         set_hook(self)
         if writes:
-            begin_writing(self._place.location, self.flush)
+            begin_writing(self._output.location, self.flush)
 
     @classmethod
     def create_from_json_file(cls, json_file_path: str | None = None) -> "Hook":
@@ -367,7 +367,7 @@ class Hook(Extensible):
         if self._is_closed or os.getpid() != self._pid:
             return
         self._is_closed = True
-        end_writing(self._place.location)
+        end_writing(self._output.location)
         self._close()
         atexit.unregister(self.close)
         if current_hook() is self:
@@ -419,7 +419,7 @@ class Hook(Extensible):
         self._course.clock = start_step_clock(configuration, self.rank)
 
     def _tensorboard_folder(self) -> Path | None:
-        if not self.tensorboard_dir or not self._place.is_writer:
+        if not self.tensorboard_dir or not self._output.is_writer:
             return None
         folder = locate(self.tensorboard_dir, home=Settings.load().home).local
         if folder is None:
@@ -453,7 +453,7 @@ class Hook(Extensible):
         self.export_collections()
 
     def _watch_optimizers(self) -> None:
-        if self._watches_optimizers or not self._place.is_writer:
+        if self._watches_optimizers or not self._output.is_writer:
             return
         self._watches_optimizers = True
         self._handles.append(register_optimizer_step_pre_hook(self._before_optimizer))
@@ -503,7 +503,7 @@ class Hook(Extensible):
         self.export_collections()
         self._outlet.close(end_marker=self.rank == 0 and not self._under_platform)
         self._course.outlet = None
-        self._place.release()
+        self._output.release()
 
 
 def get_hook(

@@ -28,11 +28,11 @@ _HOOK = "trackside.capture.hook"
 """Loaded as soon as anything is watched."""
 
 
-def say_at_exit(environment: CaptureEnvironment) -> None:
-    atexit.register(_say, environment)
+def report_at_exit(environment: CaptureEnvironment) -> None:
+    atexit.register(_report, environment)
 
 
-def _say(environment: CaptureEnvironment) -> None:
+def _report(environment: CaptureEnvironment) -> None:
     framework = next((name for module, name in _FRAMEWORKS.items() if module in sys.modules), None)
     if framework is None or _HOOK in sys.modules:
         return

@@ -157,7 +157,7 @@ class Trial:
         self.maybe_refresh()
         patterns = [regex] if isinstance(regex, str) else [*(regex or ())]
         names = self._names_at(step, mode)
-        if not _asks_for_vitals(patterns, collection):
+        if not _selects_vitals(patterns, collection):
             names = [name for name in names if not name.startswith(VITALS)]
         if regex is not None:
             names = _matching(names, patterns)
@@ -375,7 +375,7 @@ class Trial:
 
     def _wait_for_source(self) -> Source:
         """Block until the job has saved something: until then its format is not known."""
-        told = False
+        is_logged = False
         flush_writing(self._location)
         while True:
             ended = self._folder.exists(END_MARKER)
@@ -389,9 +389,9 @@ class Trial:
                     f"The job of {self.path!r} has ended and saved no collections. "
                     "Check that its hook was configured, and the path."
                 )
-            if not told:
+            if not is_logged:
                 self.logger.warning("Nothing is saved in %s yet; waiting for it.", self.path)
-                told = True
+                is_logged = True
             time.sleep(self._poll_seconds)
 
     def _group(self, name: str) -> Collection:
@@ -420,7 +420,7 @@ class Trial:
         return StepUnavailable(step, mode)
 
 
-def _asks_for_vitals(patterns: list[str], collection: str | Collection | None) -> bool:
+def _selects_vitals(patterns: list[str], collection: str | Collection | None) -> bool:
     wanted = VITALS.rstrip("/")
     name = collection.name if isinstance(collection, Collection) else collection
     return name == wanted or any(wanted in pattern for pattern in patterns)

@@ -39,8 +39,8 @@ class Chunk:
     @property
     def path(self) -> str:
         source = self.source
-        place = f"{self.sent:016d}.{source.host}.{source.generation}.{self.offset:012d}"
-        name = f"{place}.{source.name}"
+        order = f"{self.sent:016d}.{source.host}.{source.generation}.{self.offset:012d}"
+        name = f"{order}.{source.name}"
         return f"{source.folder}/{name}" if source.folder else name
 
 

@@ -111,9 +111,9 @@ def groups(curves: Iterable[Curve]) -> list[list[Curve]]:
     """Those of one metric together, in the order of the first."""
     found: dict[tuple[object, ...], list[Curve]] = {}
     for curve in curves:
-        whose = max(curve.origin, Origin.LOG)
+        origin = max(curve.origin, Origin.LOG)
         alone = curve.name if curve.origin is Origin.MACHINE else ""
-        found.setdefault((whose, curve.metric, alone), []).append(curve)
+        found.setdefault((origin, curve.metric, alone), []).append(curve)
     return list(found.values())
 
 
@@ -198,12 +198,12 @@ def _name(series: Series, top: str) -> str:
 def _phase_and_metric(name: str) -> tuple[str, tuple[str, ...]]:
     """`("val", ("loss",))` for `val_loss`, `loss/validation` or `runs/val/loss`'s like."""
     words = [word for word in _WORDS.split(name.lower()) if word]
-    place = next((at for at, word in enumerate(words) if word in _PHASE_OF), None)
-    if place is None or len(words) == 1:
+    index = next((at for at, word in enumerate(words) if word in _PHASE_OF), None)
+    if index is None or len(words) == 1:
         return "", tuple(words)
-    phase = _PHASE_OF[words.pop(place)]
-    if len(words) > 1 and words[place : place + 1] and words[place].isdigit():
-        del words[place]  # as of `validation_0-logloss`
+    phase = _PHASE_OF[words.pop(index)]
+    if len(words) > 1 and words[index : index + 1] and words[index].isdigit():
+        del words[index]  # as of `validation_0-logloss`
     if len(words) > 1 and words[-1] in ("step", "epoch"):
         words.pop()
     return phase, tuple(words)
@@ -214,24 +214,24 @@ def _shown_instead(curve: Curve, before: Sequence[Curve]) -> str:
     if curve.origin is Origin.MACHINE:
         return ""
     for other in before:
-        if not other.same_as and _is_told_twice(curve, other):
+        if not other.same_as and _is_duplicate(curve, other):
             return other.name
     return ""
 
 
-def _is_told_twice(curve: Curve, other: Curve) -> bool:
+def _is_duplicate(curve: Curve, other: Curve) -> bool:
     values, known = curve.series.values, other.series.values
     if curve.origin is other.origin and curve.origin is not Origin.HOOK:
         # Two logs of one script: nothing was rounded, and no point is missing.
         is_one = curve.series.tag == other.series.tag and len(values) == len(known) > 1
-        return is_one and is_same(values, known)
+        return is_one and _is_same(values, known)
     if curve.phase and other.phase and curve.phase != other.phase:
         return False
     is_one = _is_loss(curve) and _is_loss(other) if curve.origin is Origin.HOOK else False
     if curve.metric == other.metric or is_one:
-        return is_same(values, known)
+        return _is_same(values, known)
     is_exact = curve.origin is Origin.HOOK and other.origin is Origin.SCRIPT
-    return is_exact and is_telling(values) and is_same(values, known)
+    return is_exact and _is_distinctive(values) and _is_same(values, known)
 
 
 def _is_loss(curve: Curve) -> bool:
@@ -259,12 +259,12 @@ def _importance(curve: Curve) -> int:
     return 1 if is_more_better(metric) else 2
 
 
-def is_telling(values: Reals) -> bool:
+def _is_distinctive(values: Reals) -> bool:
     """Whether its values alone are enough to know the curve by."""
     return len(numpy.unique(values[numpy.isfinite(values)])) >= LEAST_DISTINCT
 
 
-def is_same(one: Reals, other: Reals) -> bool:
+def _is_same(one: Reals, other: Reals) -> bool:
     """Whether the values of the shorter are among those of the longer in the same order, as far as
     either was rounded. Not finite values are passed over."""
     one, other = (values[numpy.isfinite(values)] for values in (one, other))

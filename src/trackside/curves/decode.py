@@ -46,9 +46,9 @@ def _by_library(data: bytes, library: ctypes.CDLL) -> Decoded:
     others: list[bytes] = []
     at = lost = num_lost = 0
     while True:
-        totals, rows, places = _scan(whole[at:], library)
+        totals, rows, spans = _scan(whole[at:], library)
         columns += grouped(rows, library)
-        others += [data[at + start : at + start + size] for start, size in places.tolist()]
+        others += [data[at + start : at + start + size] for start, size in spans.tolist()]
         at += totals.consumed
         lost += totals.lost_bytes
         num_lost += totals.num_lost
@@ -66,20 +66,22 @@ def _scan(buffer: Bytes, library: ctypes.CDLL) -> tuple[native.Totals, Rows, Int
     tag = numpy.empty(num_rows, numpy.int32)
     step = numpy.empty(num_rows, numpy.int64)
     time, value = numpy.empty(num_rows), numpy.empty(num_rows)
-    places = numpy.empty((num_others, 2), numpy.int64)
-    tag_places = numpy.empty((MOST_TAGS, 2), numpy.int64)
-    room = native.Room(num_rows, num_others, MOST_TAGS)
+    spans = numpy.empty((num_others, 2), numpy.int64)
+    tag_spans = numpy.empty((MOST_TAGS, 2), numpy.int64)
+    capacity = native.Capacity(num_rows, num_others, MOST_TAGS)
     totals = native.Totals()
-    arrays = (slots, after, tag, step, time, value, places, tag_places)
+    arrays = (slots, after, tag, step, time, value, spans, tag_spans)
     pointers = [array.ctypes.data for array in arrays]
-    library.trackside_scan_records(buffer.ctypes.data, size, byref(room), *pointers, byref(totals))
+    library.trackside_scan_records(
+        buffer.ctypes.data, size, byref(capacity), *pointers, byref(totals)
+    )
     count = totals.num_scalars
     tags = [
         buffer[start : start + length].tobytes().decode(errors="replace")
-        for start, length in tag_places[: totals.num_tags].tolist()
+        for start, length in tag_spans[: totals.num_tags].tolist()
     ]
     rows = Rows(tags, tag[:count], step[:count], time[:count], value[:count])
-    return totals, rows, places[: totals.num_others]
+    return totals, rows, spans[: totals.num_others]
 
 
 def decode_with_numpy(data: bytes) -> Decoded:
@@ -88,22 +90,22 @@ def decode_with_numpy(data: bytes) -> Decoded:
     others: list[bytes] = []
     at = lost = num_lost = 0
     while True:
-        places = numpy.array(list(records.contents(data, at)), numpy.int64).reshape(-1, 2)
-        found, odd, bad = _decode_records(whole, places)
+        spans = numpy.array(list(records.contents(data, at)), numpy.int64).reshape(-1, 2)
+        found, odd, bad = _decode_records(whole, spans)
         columns += found
         lost += int(bad.sum())
         num_lost += len(bad)
         others += [data[start:end] for start, end in odd]
-        if len(places):
-            at = int(places[-1, 1]) + records.FOOTER_BYTES
+        if len(spans):
+            at = int(spans[-1, 1]) + records.FOOTER_BYTES
         if records.length_at(data, at) is not None:
             break  # torn
-        sound = _next_header(whole, at + 1)
-        if sound is None:
+        header = _next_header(whole, at + 1)
+        if header is None:
             break
-        lost += sound - at
+        lost += header - at
         num_lost += 1
-        at = sound
+        at = header
     return Decoded(columns, others, at, lost, num_lost)
 
 
@@ -113,29 +115,29 @@ def _next_header(whole: Bytes, at: int) -> int | None:
         piece = whole[start : start + _SEARCHED_AT_ONCE + records.HEADER_BYTES - 1]
         windows = numpy.lib.stride_tricks.sliding_window_view(piece, records.HEADER_BYTES)
         stored = numpy.ascontiguousarray(windows[:, 8:]).view("<u4")[:, 0]
-        sound = numpy.flatnonzero(_masked(_checksums(windows[:, :8])) == stored)
-        if len(sound):
-            return start + int(sound[0])
+        valid = numpy.flatnonzero(_masked(_checksums(windows[:, :8])) == stored)
+        if len(valid):
+            return start + int(valid[0])
     return None
 
 
 def _decode_records(
-    whole: Bytes, places: Integers
+    whole: Bytes, spans: Integers
 ) -> tuple[list[Column], list[tuple[int, int]], Integers]:
     """Columns, the places of other records, and the sizes of those with a bad checksum."""
     bad: list[Integers] = [numpy.empty(0, numpy.int64)]
     odd: list[Any] = []
     found: list[tuple[Integers, Rows]] = []
-    for alike in _of_equal_length(places):
+    for alike in _of_equal_length(spans):
         length = int(alike[0, 1] - alike[0, 0])
-        table, is_sound = _checked(whole, alike, length)
-        bad.append(numpy.full(int((~is_sound).sum()), length + records.FRAME_BYTES))
-        alike = alike[is_sound]
+        table, is_valid = _checked(whole, alike, length)
+        bad.append(numpy.full(int((~is_valid).sum()), length + records.FRAME_BYTES))
+        alike = alike[is_valid]
         if table is None:
             odd += alike.tolist()
             continue
-        table = table[is_sound]
-        summary_at = _summary_places(table)
+        table = table[is_valid]
+        summary_at = _summary_starts(table)
         for at in numpy.unique(summary_at).tolist():
             chosen = summary_at == at
             is_scalar = _are_scalars(table, at) & chosen
@@ -152,12 +154,12 @@ def _decode_records(
     return _in_file_order(found), others, numpy.concatenate(bad)
 
 
-def _of_equal_length(places: Integers) -> Iterator[Integers]:
+def _of_equal_length(spans: Integers) -> Iterator[Integers]:
     """Records of one length, as many as may be gathered at once."""
-    lengths = places[:, 1] - places[:, 0]
+    lengths = spans[:, 1] - spans[:, 0]
     order = numpy.argsort(lengths, kind="stable")
     ends = numpy.flatnonzero(numpy.diff(lengths[order])) + 1
-    for alike in numpy.split(places[order], ends):
+    for alike in numpy.split(spans[order], ends):
         if len(alike):
             num_rows = max(1, _GATHERED_BYTES // int(alike[0, 1] - alike[0, 0] + 1))
             yield from (alike[at : at + num_rows] for at in range(0, len(alike), num_rows))
@@ -173,13 +175,13 @@ def _checked(
     is_long = length > _MOST_SCALAR_BYTES
     if len(alike) < _FEW_ROWS:
         ends = (alike + [0, records.FOOTER_BYTES]).tolist()
-        sound = [records.is_sound(whole[start:end].tobytes(), 0, length) for start, end in ends]
+        valid = [records.is_valid(whole[start:end].tobytes(), 0, length) for start, end in ends]
         table = None if is_long else whole[alike[:, :1] + numpy.arange(length)]
-        return table, numpy.array(sound, numpy.bool_)
+        return table, numpy.array(valid, numpy.bool_)
     table = whole[alike[:, :1] + numpy.arange(length + records.FOOTER_BYTES)]
     stored = numpy.ascontiguousarray(table[:, length:]).view("<u4")[:, 0]
-    is_sound = _masked(_checksums(table[:, :length])) == stored
-    return None if is_long else table[:, :length], is_sound
+    is_valid = _masked(_checksums(table[:, :length])) == stored
+    return None if is_long else table[:, :length], is_valid
 
 
 def _checksums(table: Bytes) -> NDArray[numpy.uint32]:
@@ -195,21 +197,21 @@ def _masked(crc: NDArray[numpy.uint32]) -> NDArray[numpy.uint32]:
     return rotated + numpy.uint32(records.MASK_DELTA)
 
 
-def _summary_places(table: Bytes) -> Integers:
+def _summary_starts(table: Bytes) -> Integers:
     """Where each row's summary begins, after time and step; 0 where they are not as usual."""
-    places = numpy.zeros(len(table), numpy.int64)
+    starts = numpy.zeros(len(table), numpy.int64)
     width = table.shape[1]
     if width <= _TIME_BYTES + 1:
-        return places
+        return starts
     begins = table[:, 0] == _TIME
     has_step = begins & (table[:, _TIME_BYTES] == _STEP)
-    places[begins & ~has_step] = _TIME_BYTES
+    starts[begins & ~has_step] = _TIME_BYTES
     going_on = has_step
     for at in range(_TIME_BYTES + 1, min(_TIME_BYTES + 11, width - 1)):
         ends = going_on & (table[:, at] < 128)
-        places[ends] = at + 1
+        starts[ends] = at + 1
         going_on = going_on & ~ends
-    return places
+    return starts
 
 
 def _are_scalars(table: Bytes, at: int) -> NDArray[numpy.bool_]:
@@ -228,9 +230,9 @@ def _are_scalars(table: Bytes, at: int) -> NDArray[numpy.bool_]:
 def _scalars(table: Bytes, at: int) -> Rows:
     width = table.shape[1]
     steps = numpy.zeros(len(table), numpy.uint64)
-    for place in range(_TIME_BYTES + 1, at):
-        shift = numpy.uint64(7 * (place - _TIME_BYTES - 1))
-        steps |= (table[:, place] & 127).astype(numpy.uint64) << shift
+    for column in range(_TIME_BYTES + 1, at):
+        shift = numpy.uint64(7 * (column - _TIME_BYTES - 1))
+        steps |= (table[:, column] & 127).astype(numpy.uint64) << shift
     tags, numbers = _tags(numpy.ascontiguousarray(table[:, at + 6 : width - 5]))
     return Rows(
         tags=tags,
@@ -295,7 +297,7 @@ def _in_file_order(found: list[tuple[Integers, Rows]]) -> list[Column]:
             for _, rows in found
         ]
     )
-    order = numpy.argsort(numpy.concatenate([places for places, _ in found]), kind="stable")
+    order = numpy.argsort(numpy.concatenate([spans for spans, _ in found]), kind="stable")
     rows = Rows(
         tags=list(numbers),
         tag=tag[order].astype(numpy.int32),

@@ -39,9 +39,9 @@ class _Folder:
 class EventListing:
     """Not thread-safe. `pieces` is what is there, by the file it comes from, in its order."""
 
-    def __init__(self, place: Location) -> None:
+    def __init__(self, location: Location) -> None:
         self.pieces: dict[Source, list[Piece]] = {}
-        self._place = place
+        self._location = location
         self._folders: dict[str, _Folder] = {}
         self._whole_at: float | None = None
 
@@ -59,7 +59,7 @@ class EventListing:
 
     def _list_all(self) -> None:
         began = time.monotonic()
-        self.pieces = by_source(list_event_files(self._place))
+        self.pieces = by_source(list_event_files(self._location))
         self._folders = {}
         for source, pieces in self.pieces.items():
             for piece in pieces:
@@ -68,10 +68,10 @@ class EventListing:
 
     def _unknown(self) -> Iterator[tuple[str, str, int]]:
         """All but the long known stretches, which are leapt over."""
-        prefix = self._place.key.rstrip("/")
+        prefix = self._location.key.rstrip("/")
         after = ""
         while True:
-            for entry in self._place.store.list(prefix, after):
+            for entry in self._location.store.list(prefix, after):
                 path = path_below(prefix, entry.key)
                 if path is None or not is_event_file(path):
                     continue

@@ -103,7 +103,7 @@ class Follower:
 
     def __init__(self, location: str | Path | Location, *, home: Path | None = None) -> None:
         self._tail = EventTail(located(location, home), self._add)
-        self.place = self._tail.place
+        self.location = self._tail.location
         self.curves = Curves(
             lost_bytes=self._tail.lost_bytes,
             num_damaged=self._tail.num_damaged,

@@ -39,8 +39,8 @@ the other records were no events."""
 class EventTail:
     """Reads what is new each time it is asked. Not thread-safe."""
 
-    def __init__(self, place: Location, take: Take) -> None:
-        self.place = place
+    def __init__(self, location: Location, take: Take) -> None:
+        self.location = location
         self.lost_bytes: dict[str, int] = {}
         """Damaged and skipped, by the path of the file they were in."""
         self.num_damaged: dict[str, int] = {}
@@ -49,7 +49,7 @@ class EventTail:
         """At the end of a file, and no whole record yet."""
         self._take = take
         self._position: dict[Source, int] = {}
-        self._listing = EventListing(place)
+        self._listing = EventListing(location)
 
     def update(self) -> None:
         for number in range(NUM_TRIES):
@@ -140,12 +140,12 @@ class EventTail:
         if len(ranges) == 1:
             return self._get(ranges[0])
         # Threads help with a store that is far away; with a disk they are only in the way.
-        get = map if isinstance(self.place.store, FolderStore) else pool.map
+        get = map if isinstance(self.location.store, FolderStore) else pool.map
         return b"".join(get(self._get, ranges))
 
     def _get(self, part: tuple[str, int, int]) -> bytes:
         key, start, end = part
-        store = self.place.store
+        store = self.location.store
         if not isinstance(store, FolderStore):
             return store.get(key, start, end)
         file = os.open(os.path.join(store.root, key), os.O_RDONLY | os.O_CLOEXEC)
@@ -167,7 +167,7 @@ class EventTail:
             "%s skipped in event file %s of %s, with %d bytes.",
             damaged_files.counted(self.num_damaged[name], "record"),
             name,
-            self.place,
+            self.location,
             self.lost_bytes.get(name, 0),
         )
 

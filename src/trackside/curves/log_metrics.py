@@ -52,23 +52,23 @@ class LogMetrics:
         definitions: Sequence[MetricDefinition],
         log: Path,
         times: Path,
-        told: Path | ScriptFolder,
+        reported: Path | ScriptFolder,
     ) -> None:
         self._search = PatternSearch(definitions)
         self._log = log
         self._times = times
-        self._told = ScriptFolder.of(told)
+        self._reported = ScriptFolder.of(reported)
         """The folder of JSON lines."""
 
     def points(self, offsets: dict[str, int], *, last: bool) -> Iterator[Point]:
         """What is new since `offsets`, which are moved on. Of a long log, a part at a time."""
         if self._search.definitions:
             yield from self._scraped(offsets, last=last)
-        for name in self._told_files():
-            opened = partial(self._told.open, name)
-            for block in new_lines(opened, offsets, name, self._told_bytes(name), last=last):
+        for name in self._reported_files():
+            opened = partial(self._reported.open, name)
+            for block in new_lines(opened, offsets, name, self._reported_bytes(name), last=last):
                 for _, line in block:
-                    yield from told_points(line)
+                    yield from reported_points(line)
 
     @property
     def switched_off(self) -> dict[str, str]:
@@ -79,9 +79,9 @@ class LogMetrics:
         """Ends the process that searches; the next search starts another."""
         self._search.close()
 
-    def _told_files(self) -> list[str]:
+    def _reported_files(self) -> list[str]:
         try:
-            with self._told.entries() as entries:
+            with self._reported.entries() as entries:
                 return sorted(
                     each.name
                     for each in entries
@@ -90,9 +90,9 @@ class LogMetrics:
         except (FileNotFoundError, NotADirectoryError):
             return []
 
-    def _told_bytes(self, name: str) -> int:
+    def _reported_bytes(self, name: str) -> int:
         try:
-            return self._told.lstat(name).st_size
+            return self._reported.lstat(name).st_size
         except (FileNotFoundError, NotADirectoryError):
             return 0
 
@@ -165,7 +165,7 @@ class MetricsKeeper:
         }
 
 
-def told_points(line: bytes) -> Iterator[Point]:
+def reported_points(line: bytes) -> Iterator[Point]:
     """A line of the metrics folder: MetricName, Value, Timestamp (ms) and IterationNumber."""
     try:
         record = parsed_object(line)

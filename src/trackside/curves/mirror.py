@@ -20,13 +20,15 @@ logger = logging.getLogger(__name__)
 REFRESH_SECONDS = 1.0
 BUSY_SHARE = 0.2
 """How much of the time may go into looking: a job of a day has a listing of many pages."""
-_WANTS_A_FOLDER = ("projector_config.pbtxt", ".trace.json", ".trace.json.gz", ".xplane.pb")
+_NEEDS_FOLDER = ("projector_config.pbtxt", ".trace.json", ".trace.json.gz", ".xplane.pb")
 
 
-def wants_a_folder(places: Sequence[Location]) -> bool:
+def needs_folder(locations: Sequence[Location]) -> bool:
     """Whether there are files that a plugin of TensorBoard reads by itself."""
     return any(
-        entry.key.endswith(_WANTS_A_FOLDER) for place in places for _, entry in _listed(place)
+        entry.key.endswith(_NEEDS_FOLDER)
+        for location in locations
+        for _, entry in _listed(location)
     )
 
 
@@ -59,38 +61,38 @@ class Mirror:
     def refresh(self) -> None:
         """Copy what is new. Raises what a store raises."""
         for name, find in self._jobs.items():
-            for place in find():
-                for path, entry in _listed(place):
-                    _append(self._folder / name / path, place, entry)
+            for location in find():
+                for path, entry in _listed(location):
+                    _append(self._folder / name / path, location, entry)
 
     def _run(self) -> None:
-        trouble = ""
+        problem = ""
         pause = REFRESH_SECONDS
         while not self._stop.wait(pause):
             began = time.monotonic()
             try:
                 self.refresh()
-                trouble = ""
+                problem = ""
             except (StorageError, OSError) as error:
-                if str(error) != trouble:
+                if str(error) != problem:
                     logger.warning("the local copy stands still: %s", error)
-                trouble = str(error)
+                problem = str(error)
             pause = max(REFRESH_SECONDS, (time.monotonic() - began) / BUSY_SHARE)
 
 
-def _listed(place: Location) -> list[tuple[str, Entry]]:
-    prefix = place.key if not place.key or place.key.endswith("/") else f"{place.key}/"
-    return [(entry.key.removeprefix(prefix), entry) for entry in place.store.list(prefix)]
+def _listed(location: Location) -> list[tuple[str, Entry]]:
+    prefix = location.key if not location.key or location.key.endswith("/") else f"{location.key}/"
+    return [(entry.key.removeprefix(prefix), entry) for entry in location.store.list(prefix)]
 
 
-def _append(path: Path, place: Location, entry: Entry) -> None:
+def _append(path: Path, location: Location, entry: Entry) -> None:
     there = path.stat().st_size if path.exists() else -1
     if there >= entry.size_bytes:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         with path.open("ab") as file:
-            for piece in place.store.read(entry.key, max(0, there), entry.size_bytes):
+            for piece in location.store.read(entry.key, max(0, there), entry.size_bytes):
                 file.write(piece)
     except ObjectNotFound:
         return  # deleted since it was listed

@@ -35,7 +35,7 @@ class Totals(Structure):
     ]
 
 
-class Room(Structure):
+class Capacity(Structure):
     _fields_ = [("scalars", c_int64), ("others", c_int64), ("tags", c_int64)]
 
 
@@ -51,7 +51,7 @@ def load(path: Path = LIBRARY) -> ctypes.CDLL | None:
     library.trackside_scan_records.argtypes = [
         c_void_p,
         c_int64,
-        POINTER(Room),
+        POINTER(Capacity),
         *(c_void_p,) * 8,
         POINTER(Totals),
     ]

@@ -33,15 +33,17 @@ class PatternSearch:
         request = json.dumps(lines).encode() + b"\n"
         for left in reversed(range(_NUM_TRIES)):
             try:
-                answer = json.loads(self._asked(request))
+                response = json.loads(self._exchange(request))
                 break
             except (EOFError, BrokenPipeError):  # killed: what it did is done again
                 self.close()
                 if not left:
                     raise
-        for number, why in answer["off"]:
+        for number, why in response["off"]:
             self._switch_off(self.definitions[number], why)
-        return [(at, self.definitions[number].name, value) for at, number, value in answer["found"]]
+        return [
+            (at, self.definitions[number].name, value) for at, number, value in response["found"]
+        ]
 
     def close(self) -> None:
         if self._child is not None:
@@ -56,7 +58,7 @@ class PatternSearch:
             if definition.regex not in self.switched_off
         ]
 
-    def _asked(self, request: bytes) -> bytes:
+    def _exchange(self, request: bytes) -> bytes:
         child = self._started()
         assert child.stdin is not None
         assert child.stdout is not None
@@ -65,16 +67,16 @@ class PatternSearch:
         pipe = child.stdout.fileno()
         waiting = select.poll()
         waiting.register(pipe, select.POLLIN)
-        answer = bytearray()
-        while not answer.endswith(b"\n"):
+        response = bytearray()
+        while not response.endswith(b"\n"):
             if not waiting.poll(ANSWER_SECONDS * 1000):
                 self.close()
                 raise TimeoutError(f"the search for metrics gave no answer in {ANSWER_SECONDS} s")
             piece = os.read(pipe, 1 << 16)
             if not piece:
                 raise EOFError("the process that searches for metrics has ended")
-            answer += piece
-        return bytes(answer)
+            response += piece
+        return bytes(response)
 
     def _started(self) -> subprocess.Popen[bytes]:
         if self._child is None:

@@ -21,50 +21,50 @@ STALE_SECONDS = 0.5
 NO_EXPERIMENT = ("", "defaultExperimentId")
 """What TensorBoard's server and its page say when the address names no experiment."""
 
-FindPlaces = Callable[[], Sequence[Location]]
+FindLocations = Callable[[], Sequence[Location]]
 """Where a job's event files are now: on disk while it runs here, in storage afterwards."""
 
 
 class JobCurves:
     """One job's runs, named after it and their folder. Not thread-safe."""
 
-    def __init__(self, name: str, find: FindPlaces) -> None:
+    def __init__(self, name: str, find: FindLocations) -> None:
         self.name = name
-        self.trouble = ""
+        self.problem = ""
         """Why the last look did not work; what was read before is still there."""
         self._find = find
-        self._looked = 0.0
+        self._refreshed = 0.0
         self._tails: list[EventTail] = []
         self._runs: dict[str, Run] = {}
 
     @property
-    def places(self) -> list[str]:
+    def locations(self) -> list[str]:
         """Where its event files were at the last look."""
-        return [tail.place.uri for tail in self._tails]
+        return [tail.location.uri for tail in self._tails]
 
     def runs(self) -> dict[str, Run]:
-        """As the files are now, or were a moment ago; what the store refuses is in `trouble`."""
-        if time.monotonic() - self._looked < STALE_SECONDS:
+        """As the files are now, or were a moment ago; what the store refuses is in `problem`."""
+        if time.monotonic() - self._refreshed < STALE_SECONDS:
             return self._runs
         try:
-            self.look()
-            self.trouble = ""
+            self.refresh()
+            self.problem = ""
         except (StorageError, OSError) as error:
-            if str(error) != self.trouble:
+            if str(error) != self.problem:
                 logger.warning("the curves of %s stand still: %s", self.name, error)
-            self.trouble = str(error)
-            self._looked = time.monotonic()
+            self.problem = str(error)
+            self._refreshed = time.monotonic()
         return self._runs
 
-    def look(self) -> None:
+    def refresh(self) -> None:
         """Read what is new. Raises what the store raises."""
-        places = list(self._find())
-        if [place.uri for place in places] != self.places:
+        locations = list(self._find())
+        if [location.uri for location in locations] != self.locations:
             self._runs = {}
-            self._tails = [EventTail(place, self._add) for place in places]
+            self._tails = [EventTail(location, self._add) for location in locations]
         for tail in self._tails:
             tail.update()
-        self._looked = time.monotonic()
+        self._refreshed = time.monotonic()
 
     def _add(self, folder: str, new: Decoded) -> int:
         name = f"{self.name}/{folder}" if folder else self.name
@@ -77,7 +77,7 @@ class JobCurves:
 class Library:
     """All jobs that were asked for, and any other by its name. Not thread-safe."""
 
-    def __init__(self, find: Callable[[str], FindPlaces], names: Sequence[str] = ()) -> None:
+    def __init__(self, find: Callable[[str], FindLocations], names: Sequence[str] = ()) -> None:
         """`find` raises `JobNotFound` for a name that is none."""
         self._find = find
         self._jobs: dict[str, JobCurves] = {}

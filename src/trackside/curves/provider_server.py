@@ -84,9 +84,9 @@ class Provider(service.TensorBoardDataProviderServicer):  # type: ignore[misc]
         self._library.runs(request.experiment_id)  # looks where everything is by now
         jobs = self._library.jobs(request.experiment_id)
         names = ", ".join(job.name for job in jobs)
-        where = "; ".join(place for job in jobs for place in job.places)
-        trouble = " ".join(job.trouble for job in jobs if job.trouble)
-        return wire.GetExperimentResponse(data_location=where, name=names, description=trouble)
+        where = "; ".join(uri for job in jobs for uri in job.locations)
+        problem = " ".join(job.problem for job in jobs if job.problem)
+        return wire.GetExperimentResponse(data_location=where, name=names, description=problem)
 
     @_answering
     def ListPlugins(self, request: Any) -> Any:
@@ -136,10 +136,10 @@ class Provider(service.TensorBoardDataProviderServicer):  # type: ignore[misc]
         response = wire.ReadTensorsResponse()
         for run, tag, series in self._matching_tensors(request, _TENSOR):
             data = _tag(response, run, tag).data
-            for place in _spread(series.kept(), request.downsample.num_points):
-                data.step.append(series.steps[place])
-                data.wall_time.append(series.times[place])
-                data.value.append(series.values[place])
+            for point in _spread(series.kept(), request.downsample.num_points):
+                data.step.append(series.steps[point])
+                data.wall_time.append(series.times[point])
+                data.value.append(series.values[point])
         return response
 
     @_answering
@@ -158,12 +158,12 @@ class Provider(service.TensorBoardDataProviderServicer):  # type: ignore[misc]
         response = wire.ReadBlobSequencesResponse()
         for run, tag, series in self._matching_tensors(request, _BLOBS):
             data = _tag(response, run, tag).data
-            for place in _spread(series.kept(), request.downsample.num_points):
-                data.step.append(series.steps[place])
-                data.wall_time.append(series.times[place])
+            for point in _spread(series.kept(), request.downsample.num_points):
+                data.step.append(series.steps[point])
+                data.wall_time.append(series.times[point])
                 references = data.values.add()
-                for index in range(len(series.blobs(place))):
-                    key = _blob_key(request.experiment_id, run, tag, series.steps[place], index)
+                for index in range(len(series.blobs(point))):
+                    key = _blob_key(request.experiment_id, run, tag, series.steps[point], index)
                     references.blob_refs.add(blob_key=key)
         return response
 
@@ -173,8 +173,8 @@ class Provider(service.TensorBoardDataProviderServicer):  # type: ignore[misc]
             with self.lock:
                 series = self._library.runs(experiment)[run].tensors[tag]
                 # The last of that step is the one that counts.
-                place = len(series.steps) - 1 - series.steps[::-1].index(step)
-                blob = series.blobs(place)[index]
+                point = len(series.steps) - 1 - series.steps[::-1].index(step)
+                blob = series.blobs(point)[index]
         except (JobError, LookupError, ValueError) as error:
             context.abort(grpc.StatusCode.NOT_FOUND, f"no blob {request.blob_key!r}: {error}")
         for start in range(0, max(1, len(blob)), BLOB_BYTES):
@@ -225,12 +225,12 @@ def _describe(metadata: Any, series: Tensors) -> None:
     metadata.summary_metadata.CopyFrom(series.metadata)
 
 
-def _spread(places: list[int], limit: int) -> list[int]:
+def _spread(points: list[int], limit: int) -> list[int]:
     """Evenly, with the last one always among them."""
-    if len(places) <= limit:
-        return places
-    chosen = np.linspace(len(places) - 1, 0, max(limit, 0)).round().astype(int)[::-1]
-    return [places[index] for index in chosen]
+    if len(points) <= limit:
+        return points
+    chosen = np.linspace(len(points) - 1, 0, max(limit, 0)).round().astype(int)[::-1]
+    return [points[index] for index in chosen]
 
 
 def _blob_key(*parts: str | int) -> str:

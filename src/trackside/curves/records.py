@@ -58,13 +58,13 @@ def contents(data: bytes, at: int = 0) -> Iterator[tuple[int, int]]:
     """
     size = len(data)
     unpack = _HEADER.unpack_from
-    sound: dict[int, int] = {}
+    valid: dict[int, int] = {}
     while size - at >= FRAME_BYTES:
         length, checksum = unpack(data, at)
-        if sound.get(length) != checksum:
+        if valid.get(length) != checksum:
             if length_at(data, at) is None:
                 return
-            sound[length] = checksum
+            valid[length] = checksum
         end = at + HEADER_BYTES + length
         if end + FOOTER_BYTES > size:
             return
@@ -72,7 +72,7 @@ def contents(data: bytes, at: int = 0) -> Iterator[tuple[int, int]]:
         at = end + FOOTER_BYTES
 
 
-def is_sound(data: bytes, start: int, end: int) -> bool:
+def is_valid(data: bytes, start: int, end: int) -> bool:
     """Whether the content's checksum, which follows it, is right."""
     (stored,) = _CHECKSUM.unpack_from(data, end)
     return bool(stored == masked(crc32c(data[start:end])))
@@ -80,9 +80,9 @@ def is_sound(data: bytes, start: int, end: int) -> bool:
 
 def next_header(data: bytes, at: int) -> int | None:
     """Where the next sound header begins: how a reader gets past damage."""
-    for place in range(at, len(data) - HEADER_BYTES + 1):
-        if length_at(data, place) is not None:
-            return place
+    for position in range(at, len(data) - HEADER_BYTES + 1):
+        if length_at(data, position) is not None:
+            return position
     return None
 
 

@@ -80,9 +80,9 @@ class Tensors:
                 del kept[1:-1:2]  # never the first or the last
             self.size_bytes = sum(value.ByteSize() for value in self.values)
 
-    def blobs(self, place: int) -> Sequence[bytes]:
+    def blobs(self, index: int) -> Sequence[bytes]:
         """As many as there are, whatever the shape says."""
-        strings: Sequence[bytes] = self.values[place].string_val
+        strings: Sequence[bytes] = self.values[index].string_val
         return strings
 
     def kept(self) -> list[int]:

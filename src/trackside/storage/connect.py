@@ -10,7 +10,7 @@ import obstore.store
 from trackside.errors import AccessRefused
 from trackside.storage import plain_http
 from trackside.storage.cloud import CloudStore, errors_named
-from trackside.storage.cloud_errors import Place
+from trackside.storage.cloud_errors import BucketLabel
 from trackside.storage.credentials import S3Access
 from trackside.texts.storage_schemes import S3, Scheme
 
@@ -34,8 +34,8 @@ class Retry:
     """A connection without a byte for so long counts as broken."""
 
 
-PATIENT = Retry()
-HURRIED = Retry(
+STANDARD = Retry()
+QUICK = Retry(
     max_retries=3,
     limit_seconds=3.0,
     longest_wait_seconds=1.0,
@@ -45,11 +45,11 @@ HURRIED = Retry(
 """For a question somebody sits and waits for."""
 
 
-def open_s3(bucket: str, access: S3Access, retry: Retry = PATIENT) -> CloudStore:
+def open_s3(bucket: str, access: S3Access, retry: Retry = STANDARD) -> CloudStore:
     """`AccessRefused` at once when there are no credentials to try."""
-    place = Place(f"{S3.prefix}{bucket}", access.endpoint or S3.service, access.advice)
+    label = BucketLabel(f"{S3.prefix}{bucket}", access.endpoint or S3.service, access.advice)
     if access.source == "none" or (access.source == "instance" and not _is_on_ec2()):
-        raise AccessRefused(f"'{place.name}' at {place.server}: {access.advice}")
+        raise AccessRefused(f"'{label.name}' at {label.server}: {access.advice}")
     config: S3Config = {"region": access.region}
     if access.endpoint is not None:
         config["endpoint"] = access.endpoint
@@ -58,18 +58,18 @@ def open_s3(bucket: str, access: S3Access, retry: Retry = PATIENT) -> CloudStore
         config["secret_access_key"] = access.secret_access_key
     if access.session_token is not None:
         config["session_token"] = access.session_token
-    inner = _opened(S3, place, bucket, retry, config=config)
-    return CloudStore(inner, place, is_plain_http=plain_http.is_usable(access.endpoint))
+    inner = _opened(S3, label, bucket, retry, config=config)
+    return CloudStore(inner, label, is_plain_http=plain_http.is_usable(access.endpoint))
 
 
-def open_bucket(scheme: Scheme, bucket: str, retry: Retry = PATIENT) -> CloudStore:
+def open_bucket(scheme: Scheme, bucket: str, retry: Retry = STANDARD) -> CloudStore:
     """With credentials as the service's own libraries find them, in the usual variables."""
-    place = Place(f"{scheme.prefix}{bucket}", scheme.service, scheme.missing_credentials)
-    return CloudStore(_opened(scheme, place, bucket, retry), place)
+    label = BucketLabel(f"{scheme.prefix}{bucket}", scheme.service, scheme.missing_credentials)
+    return CloudStore(_opened(scheme, label, bucket, retry), label)
 
 
 def _opened(
-    scheme: Scheme, place: Place, bucket: str, retry: Retry, **options: Any
+    scheme: Scheme, label: BucketLabel, bucket: str, retry: Retry, **options: Any
 ) -> "AzureStore | GCSStore | S3Store":
     client: ClientConfig = {
         "connect_timeout": timedelta(seconds=retry.connect_seconds),
@@ -79,7 +79,7 @@ def _opened(
         "allow_http": scheme.allows_http,
     }
     store_class: type[AzureStore | GCSStore | S3Store] = getattr(obstore.store, scheme.client)
-    with errors_named(place, ""):
+    with errors_named(label, ""):
         return store_class(bucket, client_options=client, retry_config=_retries(retry), **options)
 
 

@@ -154,9 +154,9 @@ def _cloud_store(
 ) -> "CloudStore":
     """Cached, because a store holds its open connections."""
     # Imported when first needed: it takes 40 ms, and most commands need no object store.
-    from trackside.storage.connect import HURRIED, PATIENT, open_bucket, open_s3
+    from trackside.storage.connect import QUICK, STANDARD, open_bucket, open_s3
 
-    retry = HURRIED if hurried else PATIENT
+    retry = QUICK if hurried else STANDARD
     if access is not None:
         return open_s3(bucket, access, retry)
     return open_bucket(scheme, bucket, retry)

@@ -152,7 +152,7 @@ class _Downloads:
     def __init__(self, store: Store, tally: _Tally) -> None:
         self._store = store
         self._tally = tally
-        self._landing = DownloadTarget()
+        self._target = DownloadTarget()
         self._etags_are_md5 = True
         self._large: list[_Large] = []
 
@@ -161,10 +161,10 @@ class _Downloads:
             path = os.fspath(target)
             if entry.size_bytes <= SMALL_BYTES:
                 yield partial(self._fetch_small, entry, path)
-            elif self._landing.holds(entry, path):
+            elif self._target.holds(entry, path):
                 self._tally.skip(entry.size_bytes)
             else:
-                file = self._landing.begin(path, entry.size_bytes)
+                file = self._target.begin(path, entry.size_bytes)
                 large = _Large(entry, file, entry.size_bytes)
                 self._large.append(large)
                 part_bytes = _part_bytes(entry.size_bytes)
@@ -181,7 +181,7 @@ class _Downloads:
                 large.file.unlink()
 
     def _fetch_small(self, entry: Entry, path: str) -> None:
-        if self._landing.holds(entry, path):
+        if self._target.holds(entry, path):
             self._tally.skip(entry.size_bytes)
             return
         if entry.size_bytes > 0 and self._is_checkable(entry):
@@ -195,7 +195,7 @@ class _Downloads:
         _check_size(entry, 0, len(data), entry.size_bytes)
         if self.pool.is_ending:
             return
-        self._landing.write(entry, path, data)
+        self._target.write(entry, path, data)
         self._tally.add(1, len(data))
 
     def _fetch_part(self, large: _Large, start: int, end: int) -> None:
@@ -210,7 +210,7 @@ class _Downloads:
             if is_whole:
                 if self._is_checkable(large.entry):
                     self._check(large.entry, large.file)
-                self._landing.publish(large.entry, large.file)
+                self._target.publish(large.entry, large.file)
                 self._tally.add(1, 0)
 
     def _fill(self, entry: Entry, file: PartialFile, start: int, end: int) -> Iterator[int]:

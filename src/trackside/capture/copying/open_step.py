@@ -93,7 +93,7 @@ class OpenStep:
         self._seen[id(copy)] = (weakref.ref(copy), copy._version, copy)  # once is enough
         return copy
 
-    def is_landed(self) -> bool:
+    def is_transferred(self) -> bool:
         """Whether all copies have arrived; always so on a CPU."""
         return self._device_copies is None or self._device_copies.is_done()
 

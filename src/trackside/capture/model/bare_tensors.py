@@ -24,9 +24,9 @@ class BareTensors(nn.Module):
         for number, optimizer in enumerate(optimizers):
             stem = "optimizer" if number == 0 else f"optimizer{number}"
             for group, settings in enumerate(optimizer.param_groups):
-                for place, tensor in enumerate(settings["params"]):
+                for index, tensor in enumerate(settings["params"]):
                     if id(tensor) not in without:
-                        name = f"{stem}.group{group}.param{place}"
+                        name = f"{stem}.group{group}.param{index}"
                         self._named.setdefault(id(tensor), (name, tensor))
         left_out = [leaf for leaf in leaves if id(leaf) not in self._named]
         self.is_optimized = len(left_out) < len(leaves)

@@ -47,9 +47,9 @@ def install() -> None:
     for name in FUNCTIONS:
         if name not in _replaced and hasattr(torch.nn.functional, name):
             original = getattr(torch.nn.functional, name)
-            told = _telling(torch, name, original)
-            _replaced[name] = (original, told)
-            setattr(torch.nn.functional, name, told)
+            wrapper = _with_listeners(torch, name, original)
+            _replaced[name] = (original, wrapper)
+            setattr(torch.nn.functional, name, wrapper)
 
 
 def listen(listener: Listener) -> None:
@@ -64,8 +64,8 @@ def stop_listening(listener: Listener) -> None:
     if _listeners:
         return
     functional = sys.modules["torch"].nn.functional
-    for name, (original, told) in _replaced.items():
-        if getattr(functional, name) is told:  # else somebody has wrapped it again
+    for name, (original, wrapper) in _replaced.items():
+        if getattr(functional, name) is wrapper:  # else somebody has wrapped it again
             setattr(functional, name, original)
     _replaced.clear()
 
@@ -76,7 +76,7 @@ def caller_in(frame: FrameType) -> Any:
     return frame.f_locals.get("self")
 
 
-def _telling(torch: Any, name: str, original: Any) -> Any:
+def _with_listeners(torch: Any, name: str, original: Any) -> Any:
     is_compiling = torch.compiler.is_compiling
 
     @wraps(original)

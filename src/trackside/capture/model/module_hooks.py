@@ -122,14 +122,14 @@ GraphListener = Callable[[Any], None]
 """Gets what dynamo tells of the compilation. It must not raise."""
 
 
-def tell_of_graphs(listener: GraphListener) -> None:
+def add_graph_listener(listener: GraphListener) -> None:
     """Have it called whenever `torch.compile` is about to trace something. To be said again at
     each step: `torch._dynamo.reset` forgets it."""
     if listener not in callback_handler.start_callbacks:
         callback_handler.register_start_callback(listener)
 
 
-def tell_no_more(listener: GraphListener) -> None:
+def remove_graph_listener(listener: GraphListener) -> None:
     if listener in callback_handler.start_callbacks:
         callback_handler.remove_start_callback(listener)
 

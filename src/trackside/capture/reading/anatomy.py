@@ -186,7 +186,7 @@ class LoaderFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class StrangerFacts:
+class OutsideModuleFacts:
     """A module that runs inside of a model and is no part of it, with parameters of its own."""
 
     type: str
@@ -235,7 +235,7 @@ class Anatomy:
     is_likeness_scaled: bool = False
     """Whether a loss is over products of two outputs, times or over a number that is not learnt."""
     loaders: tuple[LoaderFacts, ...] = ()
-    strangers: tuple[StrangerFacts, ...] = ()
+    strangers: tuple[OutsideModuleFacts, ...] = ()
     forwards: tuple[ForwardCount, ...] = ()
     backwards: tuple[BackwardCount, ...] = ()
     forwards_per_backward: Mapping[str, int] | None = None
@@ -303,8 +303,8 @@ class AnatomyFile:
             damaged_files.say_once(name, f"{error}; it is left out")
             return None
         if num_damaged:
-            said = damaged_files.counted(num_damaged, "fact")
-            damaged_files.say_once(name, f"{said} left out")
+            count = damaged_files.counted(num_damaged, "fact")
+            damaged_files.say_once(name, f"{count} left out")
         return anatomy
 
 
@@ -328,7 +328,7 @@ def parse_anatomy(content: Mapping[str, Any]) -> tuple[Anatomy, int]:
         "attention": AttentionFacts,
         "reshaped": ReshapeFacts,
         "loaders": LoaderFacts,
-        "strangers": StrangerFacts,
+        "strangers": OutsideModuleFacts,
         "forwards": ForwardCount,
         "backwards": BackwardCount,
     }

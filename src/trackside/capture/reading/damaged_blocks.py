@@ -23,10 +23,10 @@ def read(block: Block) -> Array | None:
     return attempt(block, block.read)
 
 
-def attempt(block: Block, ask: Callable[[], T]) -> T | None:
+def attempt(block: Block, action: Callable[[], T]) -> T | None:
     """What the block answers; None when its file cannot be read."""
     try:
-        return ask()
+        return action()
     except UNREADABLE as error:
-        damaged_files.say_once(block.place[0], f"{error}; what it holds is left out")
+        damaged_files.say_once(block.position[0], f"{error}; what it holds is left out")
         return None

@@ -42,7 +42,7 @@ class SegmentBlock(NamedTuple):
         return self.entry.shape
 
     @property
-    def place(self) -> tuple[str, int]:
+    def position(self) -> tuple[str, int]:
         return self.file.name, self.entry.start
 
     def followed_by(self, other: Any, limit_bytes: int) -> "SegmentBlock | None":

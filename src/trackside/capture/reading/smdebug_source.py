@@ -55,7 +55,7 @@ class EventBlock:
         return tuple(self._tensor()[1].shape)
 
     @property
-    def place(self) -> tuple[str, int]:
+    def position(self) -> tuple[str, int]:
         return self.file.name, self.start
 
     def followed_by(self, other: Any, limit_bytes: int) -> None:
@@ -73,8 +73,8 @@ class EventBlock:
                 return self.folder.part(self.file, self.start, self.end)
             except (FileNotFoundError, ObjectNotFound) as error:
                 if tries_left <= 0:
-                    told = f"{self.file.name} is not there, though its index is"
-                    raise MissingEventFile(told) from error
+                    problem = f"{self.file.name} is not there, though its index is"
+                    raise MissingEventFile(problem) from error
             if self.folder.exists(END_MARKER):
                 tries_left = 0  # whatever was to come is there by now
             else:

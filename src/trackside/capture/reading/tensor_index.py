@@ -25,7 +25,7 @@ class Block(Protocol):
         ...
 
     @property
-    def place(self) -> tuple[str, int]:
+    def position(self) -> tuple[str, int]:
         """File and first byte: the order in which many blocks are best read."""
         ...
 
@@ -123,8 +123,8 @@ class _WorkerRuns(Generic[_R]):
     def at(self, step: int) -> list[tuple[_R, int]]:
         candidates = self.runs
         if self._is_ordered:
-            place = bisect_right(self._firsts, step)
-            candidates = self.runs[place - 1 : place] if place else []
+            position = bisect_right(self._firsts, step)
+            candidates = self.runs[position - 1 : position] if position else []
         found = []
         for run in candidates:
             if run.steps[0] <= step <= run.steps[-1]:
@@ -188,7 +188,7 @@ class TensorIndex:
     def positions(self, tensors: tuple[str, ...]) -> Mapping[str, int]:
         """Of tensors in this order."""
         if tensors not in self._layouts:
-            self._layouts[tensors] = {name: place for place, name in enumerate(tensors)}
+            self._layouts[tensors] = {name: position for position, name in enumerate(tensors)}
         return self._layouts[tensors]
 
     def add_cube(self, cube: CubeRun) -> None:

@@ -23,7 +23,7 @@ class ResumeState:
         self._failures = failures
         self._folder: Path | None = None
         self._items: list[dict[str, Any]] = []
-        self._looked_at = self._seen = 0.0
+        self._checked_at = self._seen = 0.0
         try:
             config: Any = read_json(checkpoint_config) if checkpoint_config.is_file() else None
             folder = config.get("LocalPath") if isinstance(config, dict) else None
@@ -77,9 +77,9 @@ class ResumeState:
 
     def _is_time(self) -> bool:
         now = time.monotonic()
-        if now - self._looked_at < _SECONDS:
+        if now - self._checked_at < _SECONDS:
             return False
-        self._looked_at = now
+        self._checked_at = now
         return True
 
     def _newest_checkpoint(self) -> float:

@@ -69,12 +69,12 @@ class Activations:
                 handle = module.register_forward_hook(tap, with_kwargs=True)
                 self._handles[index] = (tap, handle)
 
-    def rest(self, *, for_good: bool = False) -> None:
+    def rest(self, *, permanently: bool = False) -> None:
         """Take the hooks away, but for those in a compiled graph, where they cost nothing:
         the graph is valid only as long as they are there."""
         self._pack = None
         for index, (tap, handle) in list(self._handles.items()):
-            if for_good or not was_traced(tap.key):
+            if permanently or not was_traced(tap.key):
                 handle.remove()
                 del self._handles[index]
 

@@ -75,7 +75,7 @@ class _Probe:
     gradient: Tensor | None = None
     version: int = 0
 
-    def look(self) -> None:
+    def sample(self) -> None:
         self.gradient = self.parameter.grad
         self.version = 0 if self.gradient is None else self.gradient._version
 
@@ -106,7 +106,7 @@ class WatchedOptimizer:
     is_taken: bool = False
     """Whether the step that runs is one of those."""
     spent: float = 0.0
-    _looked: tuple[int, float] | None = None
+    _sampled: tuple[int, float] | None = None
     """Number and time of the last step that was looked at."""
     _probes: list[_Probe] = field(default_factory=list)
     _leftovers: list[list[Tensor]] = field(default_factory=list)
@@ -124,19 +124,19 @@ class WatchedOptimizer:
     def parameters(self) -> list[Tensor]:
         return [parameter for group in self.groups() for parameter in group["params"]]
 
-    def look(self, now: float) -> None:
+    def sample(self, now: float) -> None:
         """The step that begins is looked at."""
         self.is_taken = True
-        if self._looked is not None and self.num_steps > self._looked[0]:
-            number, at = self._looked
+        if self._sampled is not None and self.num_steps > self._sampled[0]:
+            number, at = self._sampled
             self.schedule.pass_time((now - at) / (self.num_steps - number))
-        self._looked = (self.num_steps, now)
+        self._sampled = (self.num_steps, now)
 
     @torch.no_grad()
     def before_backward(self) -> None:
         """Of an update that is looked at, as is `after_backward`."""
         for probe in self._probes:
-            probe.look()
+            probe.sample()
         if all(self._leftovers):
             there = [p.gradient for p in self._probes if p.gradient is not None]
             self._candidates = _norms(there)

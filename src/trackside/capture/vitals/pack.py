@@ -48,7 +48,7 @@ class Pack:
                 self._sent.append((joined.to("cpu"), None, sizes))
         self._waiting = {}
 
-    def is_landed(self) -> bool:
+    def is_transferred(self) -> bool:
         return all(copies is None or copies.is_done() for _, copies, _ in self._sent)
 
     def wait(self) -> None:

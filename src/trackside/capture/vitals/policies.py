@@ -63,9 +63,9 @@ class Policies:
             result.register_hook(partial(self._keep, len(self._gradients)))
             self._gradients.append(None)
 
-    def _keep(self, place: int, gradient: Tensor) -> None:
-        if place < len(self._gradients):
-            self._gradients[place] = gradient.detach()
+    def _keep(self, index: int, gradient: Tensor) -> None:
+        if index < len(self._gradients):
+            self._gradients[index] = gradient.detach()
 
     @guarded
     def _after_backward(self, *_: Any, **__: Any) -> None:
@@ -82,13 +82,13 @@ class Policies:
     def _compare(self, gradients: list[Tensor]) -> None:
         if not gradients:
             return
-        asked = torch.cat([_of_samples(each) for each in gradients]).double().cpu().numpy()
+        per_sample = torch.cat([_of_samples(each) for each in gradients]).double().cpu().numpy()
         for name, value in _weights_in(_frame_of_script()):
             weight = _numbers(value)
-            if weight is None or len(weight) != len(asked) or len(asked) < 3:
+            if weight is None or len(weight) != len(per_sample) or len(per_sample) < 3:
                 continue
-            if np.ptp(asked) > 0 and np.ptp(weight) > 0:
-                self._facts.see_policy(name, _sign(asked, weight))
+            if np.ptp(per_sample) > 0 and np.ptp(weight) > 0:
+                self._facts.see_policy(name, _sign(per_sample, weight))
                 return
 
 
@@ -97,10 +97,10 @@ def _of_samples(gradient: Tensor) -> Tensor:
     return gradient.flatten(1).mean(1) if gradient.dim() == 2 else gradient.flatten()
 
 
-def _sign(asked: Array, weight: Array) -> int:
+def _sign(per_sample: Array, weight: Array) -> int:
     """1 where descent makes more of what weighs more, -1 where it makes less, 0 where it is not
     clear."""
-    correlation = float(np.corrcoef(asked, weight)[0, 1])
+    correlation = float(np.corrcoef(per_sample, weight)[0, 1])
     return 0 if abs(correlation) < _LEAST else -1 if correlation > 0 else 1
 
 

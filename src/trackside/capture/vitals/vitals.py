@@ -65,7 +65,7 @@ class Vitals:
         self._facts = facts
         self._write, self._show, self._put_anatomy = write, show, put_anatomy
         self._running = RunningStep()
-        self._landing: list[VitalsStep] = []
+        self._in_transfer: list[VitalsStep] = []
         self._tokens: list[Tensor] = []
         self._memory: set[int] = set()
         """Tokens that the model was given in the step that is looked at, and where all of it is."""
@@ -128,7 +128,7 @@ class Vitals:
         if current is not None:
             current.schedule = schedule
             self._losses.forward = getattr(getattr(type(root), "forward", None), "__code__", None)
-            self._look_at(current, batch, given)
+            self._measure(current, batch, given)
             schedule.take(count)
             current.spent = time.perf_counter() - now
 
@@ -150,14 +150,14 @@ class Vitals:
         self._losses.remove()
         self._facts.loaders.remove()
         for activations in self._activations:
-            activations.rest(for_good=True)
-        for step in self._landing:
+            activations.rest(permanently=True)
+        for step in self._in_transfer:
             step.take().pack.wait()
-        self._file_landed()
+        self._file_transferred()
         self._put_anatomy(self._facts.to_json_dict(self._updates.optimizers))
 
     @torch.no_grad()
-    def _look_at(self, step: VitalsStep, batch: Tensor | None, given: tuple[Any, ...]) -> None:
+    def _measure(self, step: VitalsStep, batch: Tensor | None, given: tuple[Any, ...]) -> None:
         self._switch.on = True
         taken = step.take()
         taken.figures |= self._times.figures(step)
@@ -185,8 +185,8 @@ class Vitals:
         step = self._running.end()
         if step is not None:
             self._file(step, now)
-        elif self._landing:
-            self._file_landed()
+        elif self._in_transfer:
+            self._file_transferred()
         if facts is not None and self._facts.is_due(facts[0], now):
             self._put_anatomy(self._facts.to_json_dict(self._updates.optimizers))
 
@@ -200,14 +200,14 @@ class Vitals:
                 step.spent += activations.spent
         if step.taken is not None:
             step.taken.pack.seal()
-            self._landing.append(step)
-        self._file_landed()
+            self._in_transfer.append(step)
+        self._file_transferred()
         if step.schedule is not None:
             step.schedule.spend(step.spent + time.perf_counter() - now)
 
-    def _file_landed(self) -> None:
-        while self._landing and self._landing[0].take().pack.is_landed():
-            step = self._landing.pop(0)
+    def _file_transferred(self) -> None:
+        while self._in_transfer and self._in_transfer[0].take().pack.is_transferred():
+            step = self._in_transfer.pop(0)
             figures = step.take().read()
             self._facts.see_figures(figures)
             self._write(step.record(figures))

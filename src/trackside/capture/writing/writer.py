@@ -85,7 +85,7 @@ class SegmentWriter:
             )
         self.failure: Exception | None = None
         """The first since whoever counts failures took the last one from here."""
-        self._is_told = False
+        self._is_reported = False
         self._limits = limits or WriterLimits()
         self._collections_file = collections_file(worker)
         self._anatomy_file = anatomy_file(worker)
@@ -101,7 +101,7 @@ class SegmentWriter:
         self._waiting_bytes = self._writing_bytes = 0
         self._oldest = 0.0
         self._files: dict[str, str | Mapping[str, Any]] = {}
-        self._closing = self._is_hurried = self._is_busy = False
+        self._closing = self._is_urgent = self._is_busy = False
         self._pid = os.getpid()
         lock = RLock()
         self._wake = Condition(lock)
@@ -179,10 +179,10 @@ class SegmentWriter:
             return
         deadline = time.monotonic() + timeout
         with self._wake:
-            self._is_hurried = True
+            self._is_urgent = True
             self._wake.notify()
             self._done.wait_for(self._is_idle, timeout)
-            self._is_hurried = False
+            self._is_urgent = False
         if self._uploader is not None:
             self._uploader.flush(max(0.0, deadline - time.monotonic()))
 
@@ -256,7 +256,7 @@ class SegmentWriter:
     def _is_segment_due(self) -> bool:
         return bool(self._waiting) and (
             self._closing
-            or self._is_hurried
+            or self._is_urgent
             or self._waiting_bytes >= self._limits.segment_bytes
             or self._seconds_left() == 0.0
         )
@@ -322,7 +322,7 @@ class SegmentWriter:
 
     def _fail(self, error: Exception, num_lost: int = 0) -> None:
         with self._wake:
-            first, self._is_told = not self._is_told, True
+            first, self._is_reported = not self._is_reported, True
             self.failure = self.failure or error
             self._num_lost += num_lost
         if first:

@@ -52,12 +52,12 @@ class LoggerFile:
 
     folder: ScriptFolder
     path: str
-    look: Seen
+    seen: Seen
 
     @property
     def time(self) -> float:
         """Of points that have none: when the file was last written."""
-        return self.look.mtime_ns / 1e9
+        return self.seen.mtime_ns / 1e9
 
     @contextmanager
     def opened(self) -> Iterator[int]:

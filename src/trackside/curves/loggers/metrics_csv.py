@@ -31,7 +31,7 @@ MOST_READ_BYTES = 4 << 20
 def read(file: LoggerFile, state: State) -> Iterator[Logged]:
     with file.opened() as descriptor:
         head, end = _head(os.pread(descriptor, MOST_HEAD_BYTES, 0))
-        if state.get("head") != head or position(state, "offset") > file.look.size:
+        if state.get("head") != head or position(state, "offset") > file.seen.size:
             # Begun anew: rows that were there before are not given twice.
             state.update(head=head, offset=end, known=position(state, "rows"), rows=0)
         data = os.pread(descriptor, MOST_READ_BYTES, position(state, "offset"))

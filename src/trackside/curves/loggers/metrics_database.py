@@ -45,7 +45,7 @@ _TRACKIO = """
 
 
 def read(file: LoggerFile, state: State) -> Iterator[Logged]:
-    if file.look.size > MOST_BYTES:
+    if file.seen.size > MOST_BYTES:
         raise Unreadable(f"it has more than {MOST_BYTES >> 20} MiB")
     with tempfile.TemporaryDirectory(prefix="trackside-") as folder:
         if not _copied(file, Path(folder)):

@@ -67,7 +67,7 @@ class PrintedMetrics:
             self._is_off = True
 
     def _keep(self, *, last: bool) -> None:
-        if not self._state.has_begun and self._logs_elsewhere():
+        if not self._state.has_started and self._logs_elsewhere():
             self._is_off = True
             return
         if not last and self._is_still():
@@ -101,8 +101,8 @@ class PrintedMetrics:
         for offset, line in block:
             if self._state.is_banner(line):
                 continue
-            if may_have_some(line) and (said := parse(line.decode(errors="replace"))):
-                self._add(self._state.take(said), time_of(offset, marks, marks[-1].time))
+            if may_have_some(line) and (parsed := parse(line.decode(errors="replace"))):
+                self._add(self._state.take(parsed), time_of(offset, marks, marks[-1].time))
 
     def _add(self, points: Iterator[tuple[str, float, int]], time: float) -> None:
         for tag, value, step in points:
@@ -141,7 +141,7 @@ class _State:
         }
 
     @property
-    def has_begun(self) -> bool:
+    def has_started(self) -> bool:
         """There is a curve, which goes on: half of one would mislead."""
         return bool(self._counts or self._bars)
 
@@ -150,16 +150,16 @@ class _State:
         self._in_banner = line.endswith(_BANNER) or (self._in_banner and line.startswith(b"  "))
         return self._in_banner
 
-    def take(self, said: Bar | Printed) -> Iterator[tuple[str, float, int]]:
-        match said:
+    def take(self, parsed: Bar | Printed) -> Iterator[tuple[str, float, int]]:
+        match parsed:
             case Bar():
-                yield from self._answered(said)
-                yield from self._moved(said)
+                yield from self._explained(parsed)
+                yield from self._moved(parsed)
             case Printed(awaits_bar=True):
                 yield from self._unanswered()
-                self._awaiting = [said]
+                self._awaiting = [parsed]
             case Printed():
-                yield from self._numbered(said.values, said.step)
+                yield from self._numbered(parsed.values, parsed.step)
 
     def rest(self) -> Iterator[tuple[str, float, int]]:
         yield from self._unanswered()
@@ -167,7 +167,7 @@ class _State:
             yield from _of_bar(about, values, base + at)
         self._bars.clear()
 
-    def _answered(self, bar: Bar) -> Iterator[tuple[str, float, int]]:
+    def _explained(self, bar: Bar) -> Iterator[tuple[str, float, int]]:
         if self._awaiting and self._training_bar in (None, bar.of):
             if "loss" in self._awaiting[0].values:
                 self._training_bar = bar.of
@@ -175,8 +175,8 @@ class _State:
             self._awaiting = []
 
     def _unanswered(self) -> Iterator[tuple[str, float, int]]:
-        for said in self._awaiting:
-            yield from self._numbered(said.values, None)
+        for parsed in self._awaiting:
+            yield from self._numbered(parsed.values, None)
         self._awaiting = []
 
     def _moved(self, bar: Bar) -> Iterator[tuple[str, float, int]]:

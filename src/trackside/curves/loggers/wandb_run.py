@@ -88,11 +88,11 @@ def _fragments(data: bytes, start: int) -> Iterator[tuple[int, bytes, int]]:
             return
         checksum, length, kind = _RECORD.unpack_from(data, at)
         end = at + _RECORD.size + length
-        is_sound = _FULL <= kind <= _LAST and _RECORD.size + length <= left
-        if is_sound and end > len(data):
+        is_valid = _FULL <= kind <= _LAST and _RECORD.size + length <= left
+        if is_valid and end > len(data):
             return  # not written yet
         content = data[at + _RECORD.size : end]
-        if is_sound and zlib.crc32(content, zlib.crc32(bytes((kind,)))) == checksum:
+        if is_valid and zlib.crc32(content, zlib.crc32(bytes((kind,)))) == checksum:
             at = end
             yield kind, content, start + at
         else:
