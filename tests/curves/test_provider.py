@@ -263,7 +263,7 @@ def test_a_store_that_goes_away_leaves_what_was_read(
     is_away = True
     assert list(job.runs()) == list(job.runs()) == ["job"]
     assert job.problem == "the store does not answer"
-    assert caplog.text.count("the curves of job stand still") == 1
+    assert caplog.text.count("the curves of job are not updated") == 1
     is_away = False
     job.runs()
     assert job.problem == ""

@@ -295,7 +295,7 @@ def test_what_the_server_keeps_beside_the_objects_is_no_part_of_the_store(tmp_pa
     (tmp_path / ".trackside" / "keys" / "a%2F").touch()
     assert keys(store) == ["below/.trackside/object"]
     assert list(store.list(".trackside/")) == []
-    with pytest.raises(InvalidKey, match="kept for the server"):
+    with pytest.raises(InvalidKey, match="reserved for the server"):
         store.get(".trackside/keys/a%2F")
 
 

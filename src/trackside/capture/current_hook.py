@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _current: "Hook | None" = None
 _writing: dict[str, tuple[int, Callable[[], None]]] = {}
-"""A place to the thread that trains, and what to call there."""
+"""A location to the training thread, and what to call there."""
 
 
 def current_hook() -> "Hook | None":

@@ -261,7 +261,7 @@ class Hook(Extensible):
             self._extend_loss(loss_module)
 
     def follow_training(self, *, loss_modules: bool = False) -> None:
-        """Find losses nobody registers, and take modes from `model.training`, until `set_mode`.
+        """Find unregistered losses, and take modes from `model.training`, until `set_mode`.
 
         With `loss_modules` those of torch that the script calls are saved under their class.
         """
@@ -327,7 +327,7 @@ class Hook(Extensible):
     ) -> None:
         """Filed at once, under the step and mode of this moment, whatever the save interval.
 
-        What is no number, as text, is not saved; that is reported, and training goes on.
+        What is not a number, such as text, is not saved; that is reported, and training continues.
         """
         size = value.numel() if isinstance(value, Tensor) else getattr(value, "size", 1)
         if size != 1:
@@ -511,7 +511,7 @@ def get_hook(
 ) -> Hook | None:
     """The process's hook, made from the configuration file on request if there is such a file.
 
-    None where `USE_SMDEBUG` is false, whoever has made one.
+    None if `USE_SMDEBUG` is false, even if there is one.
     """
     if not CaptureEnvironment.load().enabled:
         return None
@@ -525,7 +525,7 @@ def get_hook(
 
 
 def _as_number(name: str, value: Any) -> float:
-    """Not whatever `float` takes: text that looks like a number is still no number."""
+    """Not all that `float` accepts: numeric text is not a number."""
     plain = value.item() if hasattr(value, "item") else value
     if not isinstance(plain, Number) or isinstance(plain, complex):
         raise SMDebugTypeError(

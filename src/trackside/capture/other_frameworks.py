@@ -1,6 +1,6 @@
-"""Says that a script was not watched because it trains with another framework than PyTorch.
+"""Reports that a script was not watched because it trains with another framework than PyTorch.
 
-Once for each job, when the script ends: in its log, and in a file of the trial that `show` and
+Once per job, when the script ends: in its log, and in a file of the trial that `show` and
 rules read. Without it a watched job with nothing in it looks like a healthy one.
 """
 
@@ -45,7 +45,7 @@ def _report(environment: CaptureEnvironment) -> None:
 
 
 def _leave_marker(environment: CaptureEnvironment, framework: str) -> bool:
-    """Whether this process is the first to say it, and no other of the job is watched."""
+    """Whether this process is the first to report it, and no other of the job is watched."""
     # Every Python that the script starts loads this module: what few need is loaded here.
     from trackside.capture.selection.configuration import read_configuration
     from trackside.capture.trial_layout import COLLECTIONS, UNWATCHED

@@ -40,7 +40,7 @@ _TIMES = ((7200.0, 3600.0, "hours"), (120.0, 60.0, "minutes"), (0.0, 1.0, "secon
 MOST_COMPARED = 200
 """Points of the shorter curve, evenly spread."""
 LEAST_DISTINCT = 3
-"""Values; with fewer, that curves have the same ones says nothing."""
+"""With fewer distinct values, equal curves prove nothing."""
 _SINGLE_PRECISION = 1e-5
 _AS_STORED = 2e-7
 """What a decimal fraction loses in single precision, as event files have it."""
@@ -48,11 +48,11 @@ _MOST_DECIMALS = 12
 
 
 class Origin(IntEnum):
-    """Who drew a curve, those that people ask for first."""
+    """Where a curve is from, in the order in which people want them."""
 
     SCRIPT = 0
     LOG = 1
-    """Found in what the script printed, or told by it as a metric."""
+    """Found in what the script printed, or reported by it as a metric."""
     HOOK = 2
     MACHINE = 3
 
@@ -65,11 +65,11 @@ class Curve:
     name: str
     origin: Origin
     phase: str
-    """`train`, `val`, `test` or "" when the name does not say."""
+    """`train`, `val`, `test`, or "" if the name has none."""
     metric: tuple[str, ...]
     """The name without the phase: curves of one metric are one chart."""
     same_as: str = ""
-    """The name of the curve that has the same values and is shown in place of this one."""
+    """The name of the curve with the same values that is shown instead of this one."""
 
 
 def best(series: Series) -> tuple[float, int] | None:
@@ -123,7 +123,7 @@ def title_of(group: Sequence[Curve]) -> str:
 
 
 def labels_of(group: Sequence[Curve]) -> list[str]:
-    """Of its lines: by their phases where those tell them apart."""
+    """Names for its lines: their phases, if those are distinct."""
     phases = [curve.phase for curve in group]
     is_enough = len({*phases}) == len(phases) and all(phases)
     return phases if is_enough else [curve.name for curve in group]
@@ -145,8 +145,8 @@ def drawn_over(group: Sequence[Curve]) -> tuple[str, list[Reals]]:
 
 
 def headline(curves: Iterable[Curve], most: int) -> list[Curve]:
-    """Those whose last values stand for a job: what says how good the model is, then losses;
-    validation before training. The hook's only where the script has none."""
+    """Those whose last values summarize a job: quality metrics, then losses; validation before
+    training. The hook's only if the script has none."""
     known = [each for each in curves if not each.same_as and _importance(each) < 2]
     own = [each for each in known if each.origin <= Origin.LOG]
     chosen = own or [each for each in known if each.origin is Origin.HOOK]
@@ -170,7 +170,7 @@ def origin_of(series: Series) -> Origin:
 
 
 def _above_all(curves: Curves) -> str:
-    """The folder that all of the script's own runs are in: it tells nobody anything."""
+    """The folder that all of the script's own runs are in: it is left out of names."""
     runs = {each.run for each in curves.scalars.values() if origin_of(each) is Origin.SCRIPT}
     return commonpath(runs) if runs and TOP not in runs else ""
 
@@ -252,7 +252,7 @@ def _rank(curve: Curve) -> tuple[object, ...]:
 
 
 def _importance(curve: Curve) -> int:
-    """What the training is after comes before what happens on the way."""
+    """Quality metrics and losses come before everything else."""
     metric = " ".join(curve.metric)
     if _LESS_IS_BETTER.search(metric):
         return 0
@@ -260,7 +260,7 @@ def _importance(curve: Curve) -> int:
 
 
 def _is_distinctive(values: Reals) -> bool:
-    """Whether its values alone are enough to know the curve by."""
+    """Whether its values alone identify the curve."""
     return len(numpy.unique(values[numpy.isfinite(values)])) >= LEAST_DISTINCT
 
 

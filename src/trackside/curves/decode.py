@@ -17,18 +17,18 @@ from trackside.curves.columns import Bytes, Column, Decoded, Integers, Rows, gro
 
 MOST_TAGS = 1 << 16
 LEAST_SCALAR_BYTES = 7
-"""A value without a tag; so a buffer holds no more scalars than there is room for."""
+"""A value without a tag: the lower bound that sizes the output arrays."""
 _TIME, _STEP, _SUMMARY, _FIRST, _FLOAT = 0x09, 0x10, 0x2A, 0x0A, 0x15
 """Keys of fields: number and wire type. `_FIRST` is both a summary's value and a value's tag."""
 _TIME_BYTES = 9
 _AROUND_TAG = 6 + 5
 """Bytes of a summary around the tag: three keys with sizes, and the float with its key."""
 _MOST_SCALAR_BYTES = _TIME_BYTES + 11 + 129
-"""Time, step and summary of the longest record that `_are_scalars` takes."""
+"""Time, step and summary of the longest record that `_are_scalars` accepts."""
 _FEW_ROWS = 16
 """Fewer records of one length are checked one by one."""
 _GATHERED_BYTES = 8 << 20
-"""Of records that are taken together: their index takes eight times as much."""
+"""Size of records decoded together; their index takes eight times as much."""
 _SEARCHED_AT_ONCE = 1 << 16
 _FEW_TAGS = 64
 _CRC_TABLE = numpy.array(records.TABLE, numpy.uint32)
@@ -110,7 +110,7 @@ def decode_with_numpy(data: bytes) -> Decoded:
 
 
 def _next_header(whole: Bytes, at: int) -> int | None:
-    """As `records.next_header`, many places at a time."""
+    """As `records.next_header`, many offsets at a time."""
     for start in range(at, len(whole) - records.HEADER_BYTES + 1, _SEARCHED_AT_ONCE):
         piece = whole[start : start + _SEARCHED_AT_ONCE + records.HEADER_BYTES - 1]
         windows = numpy.lib.stride_tricks.sliding_window_view(piece, records.HEADER_BYTES)
@@ -124,7 +124,7 @@ def _next_header(whole: Bytes, at: int) -> int | None:
 def _decode_records(
     whole: Bytes, spans: Integers
 ) -> tuple[list[Column], list[tuple[int, int]], Integers]:
-    """Columns, the places of other records, and the sizes of those with a bad checksum."""
+    """Columns, the spans of other records, and the sizes of those with a bad checksum."""
     bad: list[Integers] = [numpy.empty(0, numpy.int64)]
     odd: list[Any] = []
     found: list[tuple[Integers, Rows]] = []
@@ -248,7 +248,7 @@ def _odd_scalars(content: bytes) -> Rows | None:
     try:
         found = summaries.summaries(content)
         if any(each.kind == "tensor" and not each.plugin for each in found):
-            return None  # of a plugin that its tag's first event tells
+            return None  # of a plugin that only the tag's first event names
         values = [summaries.scalar(each) for each in found]
     except wire.NotAMessage:
         return None

@@ -15,7 +15,7 @@ def located(location: str | Path | Location, home: Path | None = None) -> Locati
 
 
 def list_event_files(location: Location) -> Iterator[tuple[str, str, int]]:
-    """Path below the place, key and size of each, ordered by key; a single file is its own name."""
+    """Relative path, key and size of each, ordered by key; a single file's path is its name."""
     prefix = location.key.rstrip("/")
     for entry in location.store.list(prefix):
         path = path_below(prefix, entry.key)

@@ -27,7 +27,7 @@ BLOCK_BYTES = 8 << 20
 MOST_RECORD_BYTES = 256 << 20
 """A longer record is skipped and counted as lost: no summary is so large."""
 NUM_FETCHERS = 32
-"""Pieces are small and stores are far away: waiting is what takes the time."""
+"""Pieces are small and stores are remote: latency dominates."""
 NUM_TRIES = 3
 """Listings, while objects vanish between listing and reading."""
 
@@ -37,7 +37,7 @@ the other records were no events."""
 
 
 class EventTail:
-    """Reads what is new each time it is asked. Not thread-safe."""
+    """Reads what is new on each `update`. Not thread-safe."""
 
     def __init__(self, location: Location, take: Take) -> None:
         self.location = location
@@ -77,7 +77,7 @@ class EventTail:
         """Stretch by stretch from where the last reading stopped."""
         name = f"{source.folder}/{source.name}" if source.folder else source.name
         position, end = self._position.get(source, 0), pieces[-1].end
-        if position > end:  # begun anew
+        if position > end:  # recreated
             position = 0
         is_known = name in self.num_damaged
         for stretch in _stretches(pieces[bisect_right(pieces, position, key=_end) :]):
@@ -155,7 +155,7 @@ class EventTail:
             os.close(file)
 
     def _lose(self, name: str, position: int, num_bytes: int, num_records: int = 1) -> int:
-        """Note it, and where reading goes on behind these bytes."""
+        """Record it, and where reading continues after these bytes."""
         if num_bytes:
             self.lost_bytes[name] = self.lost_bytes.get(name, 0) + num_bytes
         if num_bytes or num_records:

@@ -1,7 +1,8 @@
-"""Metrics that a script only prints: found by MetricDefinitions, kept as curves and as totals.
+"""Metrics that a script only prints: found by MetricDefinitions, stored as curves and totals.
 
 Also picks up the JSON lines of the metrics folder (`SAGEMAKER_METRICS_DIRECTORY`). What is written
-depends on the log's bytes and times alone, so whoever takes over repeats the last seconds exactly.
+depends only on the log's bytes and times, so a supervisor that takes over repeats the last seconds
+exactly.
 """
 
 import logging
@@ -41,7 +42,7 @@ class Point:
     value: float
     time: float
     step: int | None = None
-    """Told by the script; else the point's number among those of its name."""
+    """Reported by the script; else the point's number among those of its name."""
 
 
 class LogMetrics:
@@ -72,7 +73,7 @@ class LogMetrics:
 
     @property
     def switched_off(self) -> dict[str, str]:
-        """Patterns that are not looked for, and why."""
+        """Patterns that are switched off, and why."""
         return self._search.switched_off
 
     def close(self) -> None:
@@ -109,7 +110,7 @@ class LogMetrics:
 
 
 class MetricsKeeper:
-    """Writes the points as an event file and their totals as JSON, each time it is asked."""
+    """Writes the points as an event file and their totals as JSON, on each call."""
 
     def __init__(self, source: LogMetrics, curves: Path, totals: Path) -> None:
         self._source = source

@@ -1,4 +1,4 @@
-"""Many chunks of an event file made into one object, when somebody asks for it."""
+"""Joins the chunks of an event file into one object, on request."""
 
 from collections.abc import Iterator
 from itertools import takewhile
@@ -13,7 +13,7 @@ def merge(location: str | Path | Location, *, home: Path | None = None) -> int:
     """One object for each file that a job wrote below a location; returns how many were removed.
 
     The whole takes the name of the first chunk, and only then are the others deleted, oldest
-    first: a reader sees points twice for a moment, never fewer. For a job that has ended.
+    first: a reader sees points twice for a moment, never fewer. For a job that has finished.
     """
     found = located(location, home)
     num_removed = 0

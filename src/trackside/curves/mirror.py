@@ -1,4 +1,4 @@
-"""Jobs' curves copied to this disk and kept up to date, for plugins that want a folder.
+"""Copies jobs' curves to this disk and keeps them up to date, for plugins that need a folder.
 
 TensorBoard's data provider protocol carries what is in event files; the projector and the tab of
 the profiler read other files beside them.
@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 REFRESH_SECONDS = 1.0
 BUSY_SHARE = 0.2
-"""How much of the time may go into looking: a job of a day has a listing of many pages."""
+"""The share of time spent listing: a job of a day has a listing of many pages."""
 _NEEDS_FOLDER = ("projector_config.pbtxt", ".trace.json", ".trace.json.gz", ".xplane.pb")
 
 
@@ -35,7 +35,7 @@ def needs_folder(locations: Sequence[Location]) -> bool:
 class Mirror:
     """Owns the thread that copies, while its block is open. Files grow in place.
 
-    A file put in another's place would be lost on TensorBoard, which goes on reading the old one.
+    TensorBoard would not notice a replaced file: it keeps reading the old one.
     """
 
     def __init__(self, folder: Path, jobs: Mapping[str, Callable[[], Sequence[Location]]]) -> None:
@@ -75,7 +75,7 @@ class Mirror:
                 problem = ""
             except (StorageError, OSError) as error:
                 if str(error) != problem:
-                    logger.warning("the local copy stands still: %s", error)
+                    logger.warning("the local copy is not updated: %s", error)
                 problem = str(error)
             pause = max(REFRESH_SECONDS, (time.monotonic() - began) / BUSY_SHARE)
 

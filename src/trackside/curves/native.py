@@ -43,7 +43,7 @@ def load(path: Path = LIBRARY) -> ctypes.CDLL | None:
     """None when it was not built, or was built for another machine or from an older source."""
     try:
         library = ctypes.CDLL(str(path))
-        library.trackside_scan_records  # noqa: B018 renamed whenever what it takes or gives changes
+        library.trackside_scan_records  # noqa: B018 renamed whenever its arguments or results change
     except (AttributeError, OSError):
         return None
     library.trackside_crc32c.argtypes = [c_void_p, c_size_t]

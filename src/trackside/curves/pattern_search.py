@@ -1,4 +1,4 @@
-"""Metric definitions looked for in lines, through a child process that a pattern cannot outlast."""
+"""Searches lines for metric definitions, in a child process that is stopped if a pattern hangs."""
 
 import json
 import logging
@@ -13,7 +13,7 @@ from trackside.records.spec import MetricDefinition
 logger = logging.getLogger(__name__)
 
 ANSWER_SECONDS = 300.0
-"""The child watches its patterns itself; one that says nothing for so long is stopped."""
+"""The child limits its patterns itself; a child without a response for so long is stopped."""
 _NUM_TRIES = 2
 
 
@@ -23,7 +23,7 @@ class PatternSearch:
     def __init__(self, definitions: Sequence[MetricDefinition]) -> None:
         self.definitions = definitions
         self.switched_off: dict[str, str] = {}
-        """By pattern, why it is no longer looked for. May be filled before the first search."""
+        """By pattern, why it is switched off. May be filled before the first search."""
         self._child: subprocess.Popen[bytes] | None = None
 
     def search(self, lines: list[str]) -> list[tuple[int, str, float]]:
@@ -71,7 +71,9 @@ class PatternSearch:
         while not response.endswith(b"\n"):
             if not waiting.poll(ANSWER_SECONDS * 1000):
                 self.close()
-                raise TimeoutError(f"the search for metrics gave no answer in {ANSWER_SECONDS} s")
+                raise TimeoutError(
+                    f"the search for metrics did not respond within {ANSWER_SECONDS} s"
+                )
             piece = os.read(pipe, 1 << 16)
             if not piece:
                 raise EOFError("the process that searches for metrics has ended")

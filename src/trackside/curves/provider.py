@@ -1,7 +1,7 @@
-"""Follows the event files of jobs, wherever they are, and holds their runs for TensorBoard.
+"""Follows the event files of jobs and holds their runs for TensorBoard.
 
-Files are looked at when somebody asks and the last look is old; nobody asks, nothing is read.
-`provider_server.py` speaks TensorBoard's protocol over this.
+Files are read on a request if the last refresh is old; without requests nothing is read.
+`provider_server.py` implements TensorBoard's protocol over this.
 """
 
 import logging
@@ -17,9 +17,9 @@ from trackside.storage.locate import Location
 logger = logging.getLogger(__name__)
 
 STALE_SECONDS = 0.5
-"""A look older than this is taken again before an answer."""
+"""After this, a request refreshes first."""
 NO_EXPERIMENT = ("", "defaultExperimentId")
-"""What TensorBoard's server and its page say when the address names no experiment."""
+"""What TensorBoard's server and page send when the address names no experiment."""
 
 FindLocations = Callable[[], Sequence[Location]]
 """Where a job's event files are now: on disk while it runs here, in storage afterwards."""
@@ -31,7 +31,7 @@ class JobCurves:
     def __init__(self, name: str, find: FindLocations) -> None:
         self.name = name
         self.problem = ""
-        """Why the last look did not work; what was read before is still there."""
+        """Why the last refresh failed; what was read before is still there."""
         self._find = find
         self._refreshed = 0.0
         self._tails: list[EventTail] = []
@@ -39,7 +39,7 @@ class JobCurves:
 
     @property
     def locations(self) -> list[str]:
-        """Where its event files were at the last look."""
+        """Where its event files were at the last refresh."""
         return [tail.location.uri for tail in self._tails]
 
     def runs(self) -> dict[str, Run]:
@@ -51,7 +51,7 @@ class JobCurves:
             self.problem = ""
         except (StorageError, OSError) as error:
             if str(error) != self.problem:
-                logger.warning("the curves of %s stand still: %s", self.name, error)
+                logger.warning("the curves of %s are not updated: %s", self.name, error)
             self.problem = str(error)
             self._refreshed = time.monotonic()
         return self._runs
@@ -75,7 +75,7 @@ class JobCurves:
 
 
 class Library:
-    """All jobs that were asked for, and any other by its name. Not thread-safe."""
+    """The jobs that were requested, and any other by its name. Not thread-safe."""
 
     def __init__(self, find: Callable[[str], FindLocations], names: Sequence[str] = ()) -> None:
         """`find` raises `JobNotFound` for a name that is none."""
@@ -89,7 +89,7 @@ class Library:
         return self._jobs[name]
 
     def jobs(self, experiment: str) -> list[JobCurves]:
-        """TensorBoard's experiment: a job, several with commas between, or those asked for."""
+        """TensorBoard's experiment: a job, several separated by commas, or all requested ones."""
         names = self.names if experiment in NO_EXPERIMENT else experiment.split(",")
         return [self.job(name) for name in names]
 

@@ -1,6 +1,6 @@
-"""TensorBoard's data provider protocol over gRPC: the ten questions it asks, answered from memory.
+"""TensorBoard's data provider protocol over gRPC: its ten calls, served from memory.
 
-Thinning is ours: TensorBoard asks for a thousand points of a curve and gets the extremes too.
+Downsampling is ours: TensorBoard requests a thousand points of a curve and gets the extremes too.
 """
 
 import base64
@@ -72,16 +72,16 @@ def _answering(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Provider(service.TensorBoardDataProviderServicer):  # type: ignore[misc]
-    """An experiment is a job, several jobs with commas between, or '' for those asked for."""
+    """An experiment is a job, several separated by commas, or '' for all requested ones."""
 
     def __init__(self, library: Library) -> None:
         self._library = library
         self.lock = Lock()
-        """One answer at a time: a run must not grow under its reader's hands."""
+        """One call at a time: a run must not grow while it is read."""
 
     @_answering
     def GetExperiment(self, request: Any) -> Any:
-        self._library.runs(request.experiment_id)  # looks where everything is by now
+        self._library.runs(request.experiment_id)  # finds where everything is now
         jobs = self._library.jobs(request.experiment_id)
         names = ", ".join(job.name for job in jobs)
         where = "; ".join(uri for job in jobs for uri in job.locations)
@@ -213,7 +213,7 @@ def _matching(found: dict[str, Series], request: Any) -> Iterator[tuple[str, Ser
 
 
 def _tag(response: Any, run: str, tag: str) -> Any:
-    """A new entry for this tag; entries of one run come one after the other."""
+    """A new entry for this tag; entries of one run are consecutive."""
     if not response.runs or response.runs[-1].run_name != run:
         response.runs.add(run_name=run)
     return response.runs[-1].tags.add(tag_name=tag)

@@ -37,13 +37,13 @@ def frame(content: bytes) -> bytes:
 
 @lru_cache(maxsize=4096)
 def header(length: int) -> bytes:
-    """Kept, because a writer's records have few lengths."""
+    """Cached, because a writer's records have few lengths."""
     packed = _LENGTH.pack(length)
     return packed + _CHECKSUM.pack(masked(crc32c(packed)))
 
 
 def length_at(data: bytes, at: int = 0) -> int | None:
-    """The content's length that the header there tells; None when it is no header."""
+    """The content's length by the header there; None if it is not a header."""
     head = data[at : at + HEADER_BYTES]
     if len(head) < HEADER_BYTES:
         return None
@@ -52,9 +52,9 @@ def length_at(data: bytes, at: int = 0) -> int | None:
 
 
 def contents(data: bytes, at: int = 0) -> Iterator[tuple[int, int]]:
-    """Start and end of each whole record's content from a place on, by the headers alone.
+    """Start and end of each whole record's content from an offset on, by the headers alone.
 
-    Ends at the first record that is torn or has no sound header.
+    Ends at the first record that is torn or has an invalid header.
     """
     size = len(data)
     unpack = _HEADER.unpack_from
@@ -79,7 +79,7 @@ def is_valid(data: bytes, start: int, end: int) -> bool:
 
 
 def next_header(data: bytes, at: int) -> int | None:
-    """Where the next sound header begins: how a reader gets past damage."""
+    """Where the next valid header starts: how a reader skips damage."""
     for position in range(at, len(data) - HEADER_BYTES + 1):
         if length_at(data, position) is not None:
             return position

@@ -11,7 +11,7 @@ from types import TracebackType
 from trackside.errors import TensorBoardFailed
 
 START_SECONDS = 60.0
-# Its standard input ends when we end, however we do; a port that nobody watches stays taken.
+# Its standard input closes when we exit for any reason; otherwise it would keep its port.
 _BOOTSTRAP = """\
 import os, sys, threading
 watch = lambda: (sys.stdin.buffer.read(), os._exit(0))
@@ -50,7 +50,7 @@ class TensorBoardProcess:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._process.kill()  # it keeps nothing that could be lost
+        self._process.kill()  # it has no state to lose
         self._process.wait()
         self._listener.join()
         for pipe in (self._process.stdin, self._process.stderr):
@@ -62,7 +62,7 @@ class TensorBoardProcess:
         self._responded.wait(START_SECONDS)
         if not self._url:
             output = "".join(self._last_lines).strip() or f"nothing for {START_SECONDS:.0f} s"
-            raise TensorBoardFailed(f"TensorBoard did not start. It says: {output}")
+            raise TensorBoardFailed(f"TensorBoard did not start. Its output: {output}")
         return self._url
 
     def wait(self) -> None:
@@ -70,7 +70,7 @@ class TensorBoardProcess:
         code = self._process.wait()
         self._listener.join()
         output = "".join(self._last_lines).strip()
-        raise TensorBoardFailed(f"TensorBoard ended with code {code}. It says: {output}")
+        raise TensorBoardFailed(f"TensorBoard ended with code {code}. Its output: {output}")
 
     def _listen(self) -> None:
         assert self._process.stderr is not None

@@ -42,7 +42,7 @@ class PandasFrame:
         get_framework_metrics: bool = True,
         get_system_metrics: bool = True,
     ) -> tuple[Any, Any]:
-        """Figures of the machine and events of the script; what was not asked for is empty."""
+        """The machine's figures and the script's events; what was not requested is empty."""
         between = (start_time_us, end_time_us)
         return (
             self._system(*(between if get_system_metrics else (0, 0)), selected_system_metrics),

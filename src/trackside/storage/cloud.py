@@ -101,7 +101,7 @@ class CloudStore(Store):
         self, key: str, start: int, end: int, target: int, *, etag: str | None
     ) -> Iterator[int]:
         if self._is_plain_http and etag is not None:
-            with suppress(BaseError):  # no credentials; `read` will say so
+            with suppress(BaseError):  # no credentials; `read` reports it
                 url = obstore.sign(self._inner, "GET", key, _SIGNED_FOR)
                 yield from plain_http.moved(url, start, end, target, etag)
 
@@ -112,7 +112,7 @@ class CloudStore(Store):
                 return _entry(obstore.head(self._inner, key))
             except BaseError as error:
                 if is_refusal(error):
-                    # The answer to HEAD has no body, and so no code: the one to GET says why.
+                    # The response to HEAD has no body, and so no code: the one to GET has it.
                     obstore.get_range(self._inner, key, start=0, length=1)
                 raise
 
@@ -150,7 +150,7 @@ class CloudStore(Store):
     def _request(
         self, key: str, start: int, end: int | None, etag: str | None
     ) -> "GetResult | None":
-        """The answer before its body is read; None when no byte of the object is in the range."""
+        """The response before its body is read; None if no byte of the object is in the range."""
         check_key(key)
         if end is not None and end <= start:
             self.stat(key)
@@ -162,7 +162,7 @@ class CloudStore(Store):
                 if is_beyond_the_end(error):
                     return None
                 raise
-        # Asked again here, because some servers ignore If-Match.
+        # Checked again here, because some servers ignore If-Match.
         if etag is not None and _unquoted(result.meta["e_tag"]) != etag:
             raise ObjectChanged(f"{self._label.at(key)} was replaced. List and read it again.")
         return result
@@ -182,7 +182,7 @@ class CloudStore(Store):
         )
 
     def _confirmed(self, key: str, size_bytes: int, etag: str | None) -> Entry:
-        """Ask the store what it has now, and compare. Another writer's newer object is no fault."""
+        """Compare with what the store has now. Another writer's newer object is not an error."""
         found = self.stat(key)
         if found.etag != etag and etag is not None:
             return Entry(key, size_bytes, etag, found.modified)
@@ -249,7 +249,7 @@ class CloudStore(Store):
 
 @contextmanager
 def errors_named(label: BucketLabel, key: str) -> Iterator[None]:
-    """Turn obstore's errors into ours, with the place in the message."""
+    """Turn obstore's errors into ours, with the location in the message."""
     try:
         yield
     except TracksideError:
@@ -259,7 +259,7 @@ def errors_named(label: BucketLabel, key: str) -> Iterator[None]:
 
 
 class _Source:
-    """What is to be stored, as chunks. Counts them, and keeps the error they ended in."""
+    """What is to be stored, as chunks. Counts them, and records the error they ended with."""
 
     def __init__(self, data: bytes | Path | Iterable[bytes]) -> None:
         self.size_bytes = 0
@@ -293,7 +293,7 @@ def _size(path: Path) -> int:
 
 
 def _file_chunks(path: Path, size_bytes: int) -> Iterator[bytes]:
-    """Exactly what the file held at first; ending in an error is what keeps a torn one unstored."""
+    """Exactly what the file held at first; the error is what prevents storing a torn one."""
     with open(path, "rb", buffering=0) as file:
         left = size_bytes
         while left > 0:

@@ -85,7 +85,7 @@ def is_refusal(error: Exception) -> bool:
 
 
 def is_beyond_the_end(error: Exception) -> bool:
-    """The range asked for starts at or after the end of an object that exists."""
+    """The requested range starts at or after the end of an object that exists."""
     text = str(error)  # the words are obstore's own, for a server that sent the whole instead
     return _first(_STATUS, text) == "416" or "Wanted range starting at" in text
 
@@ -97,7 +97,7 @@ def _refused(where: str, code: str, label: BucketLabel) -> AccessRefused:
 
 
 def _generic(text: str, debug: str, where: str, code: str, label: BucketLabel) -> StorageError:
-    """Connection errors, 5xx and other statuses come as one class; the text tells them apart."""
+    """Connection errors, 5xx and other statuses share one class; the text distinguishes them."""
     if any(service in text for service in _METADATA_SERVICES) or "MissingAccount" in debug:
         return AccessRefused(f"{where}: no credentials were found. {label.advice}".rstrip())
     if "incorrectly configured region" in text:
@@ -109,11 +109,11 @@ def _generic(text: str, debug: str, where: str, code: str, label: BucketLabel) -
         return _refused(where, code, label)
     if status == "404":
         return ObjectNotFound(f"{where} does not exist. Check the name.")
-    if status == "412":  # met while resuming, it comes as this class
+    if status == "412":  # while resuming, it has this class
         return ObjectChanged(f"{where} was replaced while it was read. Read it again.")
     if "non-partial response" in text:
         return StorageError(
-            f"{where}: the server sends whole objects where a part was asked for. "
+            f"{where}: the server sends whole objects where a part was requested. "
             "Use a server that supports range requests."
         )
     if status and status[0] != "5" and status not in ("408", "429"):
@@ -133,7 +133,7 @@ def _cause(text: str, debug: str) -> str:
     if found is not None:
         return found[1] or found[2]
     if "TimedOut" in debug or "timed out" in text:
-        return "it did not answer in time"
+        return "it did not respond in time"
     return text.rpartition(" - ")[2].rpartition("HTTP error: ")[2]
 
 

@@ -42,7 +42,7 @@ QUICK = Retry(
     connect_seconds=2.0,
     silence_seconds=5.0,
 )
-"""For a question somebody sits and waits for."""
+"""For requests that a person waits for."""
 
 
 def open_s3(bucket: str, access: S3Access, retry: Retry = STANDARD) -> CloudStore:
@@ -74,7 +74,7 @@ def _opened(
     client: ClientConfig = {
         "connect_timeout": timedelta(seconds=retry.connect_seconds),
         "read_timeout": timedelta(seconds=retry.silence_seconds),
-        # The whole request, body included: only a guard, silence is what counts.
+        # The whole request, body included: only a guard, `silence_seconds` is what counts.
         "timeout": timedelta(minutes=30),
         "allow_http": scheme.allows_http,
     }
@@ -96,7 +96,7 @@ def _retries(retry: Retry) -> "RetryConfig":
 
 
 def _is_on_ec2() -> bool:
-    """Asked once before relying on instance credentials: elsewhere every request would wait."""
+    """Checked before relying on instance credentials: elsewhere every request would wait."""
     try:
         socket.create_connection(_INSTANCE_METADATA, timeout=1).close()
     except OSError:

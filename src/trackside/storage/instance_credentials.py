@@ -1,6 +1,6 @@
-"""Keys that a machine or a container is given by its surroundings: on EKS, ECS and EC2.
+"""Credentials of a machine or container on EKS, ECS and EC2.
 
-For who signs requests himself; the object-store library finds them in the same order on its own.
+For code that signs requests itself; the object-store library finds them in the same order.
 """
 
 import json
@@ -33,9 +33,9 @@ class Keys:
 
 
 def keys_for(access: S3Access, environ: Mapping[str, str]) -> Keys:
-    """Those that are configured, else those that are given now; it may take seconds.
+    """Configured keys, else those that the platform provides; may take seconds.
 
-    `InvalidSetting` when there are none, `StoreUnreachable` when who gives them does not answer.
+    `InvalidSetting` when there are none, `StoreUnreachable` if the provider does not respond.
     """
     if access.access_key_id is not None and access.secret_access_key is not None:
         return Keys(access.access_key_id, access.secret_access_key, access.session_token)

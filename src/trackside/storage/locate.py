@@ -28,21 +28,21 @@ _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]")
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A place in a store: an object, or the start of several keys."""
+    """A location in a store: an object, or a prefix of keys."""
 
     store: Store
     key: str
     """Empty at the top of a bucket or folder."""
     uri: str
-    """As the user would write it; an absolute path for places on this machine."""
+    """As the user would write it; an absolute path on this machine."""
 
     @property
     def local(self) -> Path | None:
-        """The same place as a path, when it is on this machine."""
+        """The path, if it is on this machine."""
         return self.store.root / self.key if isinstance(self.store, FolderStore) else None
 
     def child(self, name: str) -> "Location":
-        """The place `name` below this one; `name` may have several segments."""
+        """The location `name` below this one; `name` may have several segments."""
         check_key(name)
         slash = "" if self.key.endswith("/") or not self.key else "/"
         uri = f"{self.uri}{name}" if self.uri.endswith("/") else f"{self.uri}/{name}"
@@ -74,7 +74,7 @@ def locate(uri: str | Path, *, home: Path, hurried: bool = False) -> Location:
 def local_path(uri: str) -> Path | None:
     """What a `file://` location or a path names on this machine; None for an object store.
 
-    Opens nothing and looks at nothing.
+    Opens and reads nothing.
     """
     scheme, rest = _split(uri)
     if not scheme:
@@ -83,7 +83,7 @@ def local_path(uri: str) -> Path | None:
 
 
 def locate_object(uri: str, *, home: Path, hurried: bool = False) -> Location:
-    """One object, there already or not: of a path alone, nobody could tell a file from a folder."""
+    """One object, existing or not: a path alone does not show whether it is a file or a folder."""
     folder, _, name = uri.rpartition("/")
     return locate(folder, home=home, hurried=hurried).child(name)
 
@@ -133,7 +133,7 @@ def _check_bucket(uri: str, bucket: str) -> None:
 
 
 def _check_inside(uri: str, key: str) -> None:
-    """A bucket that is a folder: `..` in a key would lead out of it, to whoever reads `local`."""
+    """A bucket that is a folder: `..` in a key would lead out of it for code that reads `local`."""
     if not {".", ".."}.isdisjoint(key.split("/")):
         raise InvalidKey(
             f"{uri!r} has a '.' or '..' segment, which would lead out of its bucket. "

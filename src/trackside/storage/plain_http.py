@@ -33,7 +33,7 @@ def moved(url: str, start: int, end: int, target: int, etag: str) -> Iterator[in
         line.request("GET", urlsplit(url)._replace(scheme="", netloc="").geturl(), headers=headers)
         response = line.getresponse()
         if _matches_request(response, end - start, etag):
-            first = response.read1(_PIPE_BYTES)  # came along with the head
+            first = response.read1(_PIPE_BYTES)  # arrived with the header
             written = os.pwrite(target, first, start)
             yield written
             if written == len(first):

@@ -1,7 +1,7 @@
 """Many files at once between a store and this machine. Synchronous, over a `ThreadPool`.
 
 Downloads appear under their names whole or not at all; a second call fetches what is missing.
-They are not synced to disk: what a power cut takes can be fetched again.
+They are not synced to disk: what a power cut loses can be fetched again.
 """
 
 import hashlib
@@ -41,7 +41,7 @@ _log = logging.getLogger(__name__)
 
 
 class Progress(Protocol):
-    """Told of what has come through, as it does, from several threads."""
+    """Called with each transferred size, from several threads."""
 
     def add(self, num_files: int, size_bytes: int) -> None: ...
 
@@ -87,7 +87,7 @@ def upload(
     stop: StopFlag | None = None,
     num_threads: int = NUM_UPLOADS,
 ) -> Transferred:
-    """Store files, each under its key. After an error, those not yet begun are not stored."""
+    """Store files, each under its key. After an error, those not yet started are not stored."""
     check(stop)
     tally = _Tally(progress)
     large = threading.Semaphore(_LARGE_UPLOADS)
@@ -110,7 +110,7 @@ def upload(
 
 
 class _Tally:
-    """Counts what came through, and tells the caller's progress of it."""
+    """Counts what was transferred, and reports it to the caller's progress."""
 
     def __init__(self, progress: Progress | None) -> None:
         self._progress = progress
@@ -185,7 +185,7 @@ class _Downloads:
             self._tally.skip(entry.size_bytes)
             return
         if entry.size_bytes > 0 and self._is_checkable(entry):
-            # The sum tells another version as well as damage: the quickest request will do.
+            # The checksum detects another version as well as damage: the quickest request will do.
             data = self._store.get(entry.key, 0, entry.size_bytes)
             if (digest := _md5(data)) != entry.etag:
                 data = self._store.get(entry.key, etag=entry.etag)
@@ -214,7 +214,7 @@ class _Downloads:
                 self._tally.add(1, 0)
 
     def _fill(self, entry: Entry, file: PartialFile, start: int, end: int) -> Iterator[int]:
-        """Write this range of the object to the file; sizes of the pieces as they come."""
+        """Write this range of the object to the file; yields the sizes of pieces."""
         offset = start
         for size in self._store.move(entry.key, start, end, file.descriptor, etag=entry.etag):
             offset += size
@@ -239,7 +239,7 @@ class _Downloads:
         self._judge(entry, digest, file.md5())
 
     def _judge(self, entry: Entry, first: str, again: str) -> None:
-        """After a mismatch and a second fetch: two equal copies tell that the tag was no MD5."""
+        """After a mismatch and a second fetch: if both copies are equal, the ETag is not an MD5."""
         if again == entry.etag:
             _log.warning("%r arrived damaged and was fetched again", entry.key)
         elif again == first:

@@ -1,4 +1,4 @@
-"""Stands in for a model where there is none: the tensors that a script trains by themselves."""
+"""A stand-in for a model: the tensors that a script trains without one."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -11,9 +11,9 @@ _LEAF = "torch::autograd::AccumulateGrad"
 
 
 class BareTensors(nn.Module):
-    """Those that optimizers hold, by their places there, and what else gets gradients.
+    """Those that optimizers hold, named by their positions there, and what else gets gradients.
 
-    It is never called, and none of them becomes a parameter of it: only their names are asked for.
+    It is never called, and none of them becomes a parameter of it: it only names them.
     """
 
     def __init__(

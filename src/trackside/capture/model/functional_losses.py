@@ -1,6 +1,6 @@
-"""Tells listeners of the calls of `torch.nn.functional`'s losses, by scripts and by loss modules.
+"""Notifies listeners of calls of `torch.nn.functional`'s losses, by scripts and by loss modules.
 
-Light enough to be put in place as soon as torch is imported, before a script says
+Light enough to be installed as soon as torch is imported, before a script runs
 `from torch.nn.functional import cross_entropy`.
 """
 
@@ -42,7 +42,7 @@ _replaced: dict[str, tuple[Any, Any]] = {}
 
 
 def install() -> None:
-    """Needs torch to be imported; nothing changes for anybody until somebody listens."""
+    """Needs torch to be imported; without a listener nothing changes."""
     torch = sys.modules["torch"]
     for name in FUNCTIONS:
         if name not in _replaced and hasattr(torch.nn.functional, name):
@@ -65,7 +65,7 @@ def stop_listening(listener: Listener) -> None:
         return
     functional = sys.modules["torch"].nn.functional
     for name, (original, wrapper) in _replaced.items():
-        if getattr(functional, name) is wrapper:  # else somebody has wrapped it again
+        if getattr(functional, name) is wrapper:  # else other code has wrapped it since
             setattr(functional, name, original)
     _replaced.clear()
 
@@ -81,7 +81,7 @@ def _with_listeners(torch: Any, name: str, original: Any) -> Any:
 
     @wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:
-        if is_compiling():  # asked first: a graph then knows of no listener
+        if is_compiling():  # checked first: a graph then has no listener
             return original(*args, **kwargs)
         result = original(*args, **kwargs)
         frame = sys._getframe(1)
@@ -89,6 +89,6 @@ def _with_listeners(torch: Any, name: str, original: Any) -> Any:
             listener(name, args, kwargs, frame, result)
         return result
 
-    # What torch.jit compiles in its place.
+    # What torch.jit compiles instead.
     vars(call)["__prepare_scriptable__"] = lambda: original
     return call

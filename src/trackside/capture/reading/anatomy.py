@@ -28,7 +28,7 @@ class ModuleFacts:
     dropped: float | None = None
     """The share that a dropout takes away."""
     padding: int | None = None
-    """The token that stands for nothing, of an embedding that has one."""
+    """The padding token of an embedding that has one."""
     given: tuple[int, ...] = ()
     """Shape of what a layer that goes along time was first given."""
     batch_first: bool | None = None
@@ -52,7 +52,7 @@ class ParameterFacts:
     """Index of the optimizer that holds it; None when none of those that have stepped does."""
     group: int | None = None
     ever_had_gradient: bool = False
-    """One that was not all zeros, at an update that was looked at."""
+    """One that was not all zeros, at a sampled update."""
     last_gradient_step: int | None = None
 
     @property
@@ -141,7 +141,7 @@ class AttentionFacts:
 
 @dataclass(frozen=True, slots=True)
 class ReshapeFacts:
-    """A view whose sizes stand as after a swap of axes."""
+    """A view whose sizes are as after a swap of axes."""
 
     given: tuple[int, ...]
     made: tuple[int, ...]
@@ -246,7 +246,7 @@ class Anatomy:
     num_cut_samples: int = 0
     """Draws from distributions by which gradients were to go back, and did not."""
     num_scored_samples: int = 0
-    """How often such a distribution was asked for a logarithm of probability."""
+    """How often `log_prob` of such a distribution was called."""
     policy: PolicyFacts | None = None
     autocast: str | None = None
     """The type that autocast chose at a call of the model."""
@@ -272,7 +272,7 @@ class Anatomy:
 
 
 class AnatomyFile:
-    """Of one trial, for who reads it again and again: it is parsed only when it has changed.
+    """Of one trial, for repeated reads: it is parsed only when it has changed.
 
     The worker is the first one that has written, unless one is named.
     """

@@ -29,7 +29,7 @@ class Cube:
     """`values[i, j]` is the figure of `names[j]` at `steps[i]`, float64."""
 
     steps: tuple[int, ...]
-    """Of the mode asked for: those at which at least one of the tensors was saved."""
+    """Of the requested mode: those at which at least one of the tensors was saved."""
     names: tuple[str, ...]
     values: Array
     saved: Array
@@ -97,7 +97,7 @@ class _Rows:
     def indices(self, steps: Sequence[int]) -> tuple[_Indices, _Indices] | None:
         """Rows that these steps have, and where among the steps those are; None: none has one.
 
-        Asked once for all tensors of a segment: they share one sequence.
+        Called once for all tensors of a segment: they share one sequence.
         """
         found = self._found.get(id(steps))
         if found is None:
@@ -183,7 +183,7 @@ class _Figures:
     def put_raw(
         self, runs: Iterable[tuple[int, Iterable[Run]]], column: str, stored: Array
     ) -> None:
-        """Each tensor's place and its runs. What is stored is not computed again."""
+        """Each tensor's index and its runs. What is stored is not computed again."""
         groups: dict[int, tuple[Sequence[int], list[tuple[int, Block]]]] = {}
         for j, of_one in runs:
             for run in of_one:
@@ -246,14 +246,14 @@ def _is_empty(indices: _Indices) -> bool:
 
 
 def _grid(rows: _Indices, columns: _Indices) -> tuple[_Indices, _Indices]:
-    """The index of every place in these rows and columns."""
+    """The index of every cell in these rows and columns."""
     if isinstance(rows, slice) or isinstance(columns, slice):
         return rows, columns
     return rows[:, None], columns
 
 
 def _joined(blocks: list[tuple[int, Block]]) -> Iterator[tuple[list[int], Block]]:
-    """Neighbours in a file as one block, each with the places of the tensors in it."""
+    """Neighbours in a file as one block, each with the indices of its tensors."""
     blocks.sort(key=lambda item: item[1].position)
     indices, whole = [blocks[0][0]], blocks[0][1]
     for j, block in blocks[1:]:
@@ -268,7 +268,7 @@ def _joined(blocks: list[tuple[int, Block]]) -> Iterator[tuple[list[int], Block]
 
 
 def plot_cube(cube: Cube, title: str, ylabel: str, ax: Any = None) -> Any:
-    """One line for each tensor; returns the axes, for the caller to go on with."""
+    """One line for each tensor; returns the axes."""
     if ax is None:
         _, ax = import_extra("matplotlib.pyplot").subplots()
     steps = np.asarray(cube.steps)
@@ -286,7 +286,7 @@ def plot_cube(cube: Cube, title: str, ylabel: str, ax: Any = None) -> Any:
 
 
 def _styles(count: int) -> list[dict[str, Any]]:
-    """A few have a colour each; of many, the colour tells how far down the list one is."""
+    """A few have distinct colours; of many, the colour follows the position in the list."""
     if count <= MOST_NAMED:
         return [{"marker": "."}] * count
     shades = import_extra("matplotlib").colormaps["viridis"](np.linspace(0, 1, count))

@@ -73,7 +73,7 @@ def _tensor(message: bytes) -> tuple[str, Array]:
 
 
 def _dimension(message: bytes) -> int:
-    """As protocol buffers have it: 0 when it is not said, and the last when it is said twice."""
+    """As protocol buffers define it: 0 if absent, the last if repeated."""
     size = 0
     for number, kind, value in wire.fields(message):
         if (number, kind) == (1, wire.VARINT):

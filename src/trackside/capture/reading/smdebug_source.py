@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 INDEX = "index/"
 RETRY_SECONDS = 2.0
-"""Between two looks for an event file that is not there yet."""
+"""Between two checks for an event file that is not there yet."""
 _INDEX_FILE = re.compile(r"index/\d{9}/(\d{12})_(.+)\.json")
 _EVENT_FILE = re.compile(r"events/\d{12}/[^/]+\.tfevents")
 _REDUCTION = re.compile(r"smdebug/reductions/([^/]+)/(.+)")
@@ -66,7 +66,7 @@ class EventBlock:
         return read_tensor(bytes(data[self.start - offset : self.end - offset]))
 
     def _part(self) -> tuple[Any, int]:
-        """Waits while the job goes on: an uploader may have sent the index first."""
+        """Waits while the job runs: the index may have been uploaded first."""
         tries_left = self.num_retries
         while True:
             try:

@@ -248,7 +248,7 @@ class _Numbering:
 
 
 class _ByGlobalStep(Mapping[int, tuple[ModeKeys, int]]):
-    """A view, so that asking for one step costs one step."""
+    """A view, so that one step costs one lookup."""
 
     def __init__(self, table: StepTable) -> None:
         self._table = table

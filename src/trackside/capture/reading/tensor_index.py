@@ -8,7 +8,7 @@ from trackside.capture.dtypes import Array
 
 
 class Block(Protocol):
-    """An array in some file whose first axis is the step; nothing is read before it is asked."""
+    """An array in some file whose first axis is the step; nothing is read before `read`."""
 
     def read(self) -> Array:
         """Read-only where that saves a copy."""
@@ -30,7 +30,7 @@ class Block(Protocol):
         ...
 
     def followed_by(self, other: Any, limit_bytes: int) -> "Block | None":
-        """Both as one block, this one's steps first; None unless the other lies right behind
+        """Both as one block, this one's steps first; None unless the other directly follows
         this one, is of its kind, and both are no larger than that."""
         ...
 
@@ -51,7 +51,7 @@ class CubeRun(NamedTuple):
     steps: Sequence[int]
     block: Block
     positions: Mapping[str, int]
-    """Tensor to its place on the second axis; one object for all that are laid out alike."""
+    """Tensor to its index on the second axis; one object for all that are laid out alike."""
     columns: tuple[str, ...]
 
 
@@ -135,7 +135,7 @@ class _WorkerRuns(Generic[_R]):
 
 
 class TensorRecord:
-    """All that is known of one tensor. Later runs win where two say something of one step."""
+    """All that is known of one tensor. Of two runs with one step, the later wins."""
 
     def __init__(self) -> None:
         self.runs = RunList[Run]()

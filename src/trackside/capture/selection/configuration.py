@@ -22,7 +22,7 @@ _FLAGS = ("save_raw_tensor", "save_shape", "save_histogram")
 
 @dataclass(frozen=True, slots=True)
 class HookConfiguration:
-    """What one configuration file asks for. `collections` are those it names, ready to add."""
+    """What one configuration file requests. `collections` are those it names, ready to add."""
 
     out_dir: str = DEFAULT_OUT_DIR
     save_config: SaveConfig = field(default_factory=SaveConfig)

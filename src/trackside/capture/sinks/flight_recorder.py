@@ -1,7 +1,7 @@
 """Keeps the last steps in memory and writes them out when something goes wrong.
 
-That is: when a NaN or an infinity first appears, when the script dies of an exception, or when
-somebody asks, by `hook.dump()` or by a file called `dump-requested` in the trial's folder.
+That is: when a NaN or an infinity first appears, when the script dies of an exception, or
+on request, by `hook.dump()` or by a file called `dump-requested` in the trial's folder.
 """
 
 import json
@@ -102,7 +102,7 @@ def first_not_finite(records: list[StepRecord]) -> str | None:
     """The first tensor, in the order they were taken, that holds a NaN or an infinity."""
     bad: set[str] = set()
     names: dict[str, None] = {}
-    checked: dict[int, bool] = {}  # one tensor may stand under several names
+    checked: dict[int, bool] = {}  # one tensor may have several names
     for record in records:
         for name, tensor in record.tensors.items():
             names[name] = None
@@ -122,7 +122,7 @@ def first_not_finite(records: list[StepRecord]) -> str | None:
 
 
 def _checked_columns(columns: tuple[str, ...]) -> list[int]:
-    """The spread of a single element is not defined: its NaN means nothing, where others tell."""
+    """The spread of a single element is not defined: its NaN means nothing."""
     chosen = [i for i, name in enumerate(columns) if not name.endswith(("std", "variance"))]
     return chosen or [*range(len(columns))]
 

@@ -1,4 +1,4 @@
-"""Step counters that go on when a job is resumed from its checkpoints."""
+"""Step counters that continue when a job is resumed from its checkpoints."""
 
 import os
 import time
@@ -13,7 +13,7 @@ from trackside.files.permissions import BY_UMASK
 STATE = "metadata.json"
 _IGNORED = "sagemaker-uploaded"
 _SECONDS = 1.0
-"""Between two looks for a new checkpoint: a look lists a folder, a step may last a millisecond."""
+"""Between two checks for a new checkpoint: each lists a folder, a step may take a millisecond."""
 
 
 class ResumeState:

@@ -1,6 +1,6 @@
 """Step times for the profiler's framework files, which profiler rules read.
 
-Measured in the training loop, where the job's profiler configuration asks for them; the files'
+Measured in the training loop, if the job's profiler configuration requests them; the files'
 format is `records/timeline_file.py`'s.
 """
 
@@ -61,7 +61,9 @@ class StepEvents:
             self._write()
             self._finish()
         except Exception:
-            logger.exception("step times are no longer written to %s; training goes on", self._node)
+            logger.exception(
+                "step times are no longer written to %s; training continues", self._node
+            )
 
     def _write(self) -> None:
         steps = [self._waiting.popleft() for _ in range(len(self._waiting))]

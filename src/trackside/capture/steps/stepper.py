@@ -1,6 +1,6 @@
 """Takes values while a step is open: parameters, activations, losses, gradients.
 
-Which values those are is `plan.py`'s to say. The hook owns the counters and the boundary; every
+`plan.py` decides which values. The hook owns the counters and the boundary; every
 method here is called from inside it.
 """
 
@@ -48,8 +48,8 @@ class Stepper:
         takes_modules: bool = True,
         takes_gradients: bool = True,
     ) -> None:
-        """Without `takes_modules`, what modules and losses receive and return is left to whoever
-        calls `take_all`; without `takes_gradients`, gradients to whoever calls `take_one`."""
+        """Without `takes_modules`, what modules and losses receive and return is left to callers
+        of `take_all`; without `takes_gradients`, gradients to callers of `take_one`."""
         self.failures = failures
         self.plan: CapturePlan | None = None
         self.open: OpenStep | None = None

@@ -25,7 +25,7 @@ _NUM_GRAPHS = 3
 """Backwards, from the first on, whose graph is read: models that take turns have one each."""
 _MOST_OPTIMIZERS = 256
 _SECONDS = 30.0
-"""Between two looks at counts that only grow; what is new is told at once."""
+"""Between two writes of counts that only grow; new facts are written at once."""
 
 
 class AnatomyFacts:
@@ -34,7 +34,7 @@ class AnatomyFacts:
         self.loaders = LoaderWatch()
         self.num_cut_samples = self.num_scored_samples = 0
         self.padding_mask: Tensor | None = None
-        """That attention was given in the step that is looked at."""
+        """That attention got in the sampled step."""
         self._policy: dict[str, Any] = {
             "weight": "",
             "num_encouraged": 0,
@@ -93,7 +93,7 @@ class AnatomyFacts:
             self.is_changed = True
 
     def see_part(self, module: nn.Module) -> None:
-        """One that no model has as a part, as when it is kept in a plain list, is a stranger."""
+        """One that is not registered in any model, as when it is in a plain list, is outside."""
         if id(module) in self._outside or id(module) in self._parts:
             return
         held = [p for p in module.parameters(recurse=False) if p.requires_grad]
@@ -112,7 +112,7 @@ class AnatomyFacts:
             self.is_changed = True
 
     def see_modes_of_modules(self) -> None:
-        """In a training step: what evaluation switches says nothing of them."""
+        """In a training step: what evaluation switches does not count."""
         for names in self._models:
             self._trains |= {id(part): part.training for part in names.module.modules()}
 
@@ -321,8 +321,8 @@ class AnatomyFacts:
         ]
 
     def remember(self, optimizers: Iterable[WatchedOptimizer]) -> None:
-        """One that is gone, as when the function that made it has returned, is told of as it was
-        last seen."""
+        """One that is gone, as when the function that made it has returned, is described as last
+        seen."""
         for each in optimizers:
             if each.index >= _MOST_OPTIMIZERS:
                 continue

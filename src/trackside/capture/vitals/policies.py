@@ -31,7 +31,7 @@ _WEIGHTS = [re.compile(rf"(\w+_)?({name})(_\w+)?") for name in _NAMES]
 """Those that come first are nearest to what is multiplied."""
 _COSTS = re.compile(r"neg|cost|penalt|regret|minus", re.IGNORECASE)
 _NUM_BACKWARDS = 40
-"""From the first on, that are looked at."""
+"""From the first on, that are compared."""
 _MOST_SCORES = 4096
 _LEAST = 0.3
 """A correlation that is none by chance, over as many backwards."""
@@ -130,7 +130,7 @@ def _variables(frame: FrameType) -> dict[str, Any]:
     found = frame.f_locals
     known = dict(found)
     # Before Python 3.13 a function's frame keeps what it gives here, and so all that is in it. One
-    # reference is the frame's and two are ours; with more, the script itself has asked for it.
+    # reference is the frame's and two are ours; with more, the script itself holds it.
     is_copy = isinstance(found, dict) and bool(frame.f_code.co_flags & CO_OPTIMIZED)
     if is_copy and sys.getrefcount(found) <= 3:
         found.clear()

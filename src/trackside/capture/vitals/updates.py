@@ -1,4 +1,4 @@
-"""Watches backwards and optimizer steps, and says which of them are looked at.
+"""Watches backwards and optimizer steps, and decides which of them are sampled.
 
 An update of the weights has a schedule of its own: with gradient accumulation most steps have none.
 """
@@ -27,7 +27,7 @@ from trackside.capture.vitals.step import RunningStep, VitalsStep
 class Updates:
     """Files everything into the step that is `running`.
 
-    What is called in every step returns at once where nothing is looked at; the rest is guarded.
+    What is called in every step returns at once if nothing is sampled; the rest is guarded.
     """
 
     def __init__(self, failures: Failures, facts: AnatomyFacts, running: RunningStep) -> None:
@@ -62,7 +62,7 @@ class Updates:
         self._after.remove()
 
     def _listen(self, on: bool) -> None:
-        """For the beginning of optimizer steps: between those looked at only their end counts."""
+        """For the start of optimizer steps: between sampled ones only their end counts."""
         if on and self._before is None:
             self._before = register_optimizer_step_pre_hook(self._before_optimizer)
         elif not on and self._before is not None:
@@ -142,7 +142,7 @@ class Updates:
     @guarded
     def _count(self, watched: WatchedOptimizer) -> None:
         watched.count_step()
-        if watched.num_steps == 1:  # it may be gone before anybody looks again
+        if watched.num_steps == 1:  # it may be gone before the next check
             self._facts.remember([watched])
         if watched.is_due != self._is_any_due:
             self._is_any_due = any(each.is_due for each in self._optimizers.values())

@@ -1,7 +1,7 @@
-"""Vitals: the few figures a doctor asks for first, taken by themselves at a cost nobody feels.
+"""Vitals: the few figures that show a training's health, sampled automatically at little cost.
 
-Decides which steps are looked at and files what was found. What is looked at, and how, is in the
-modules beside this one; what is learnt for good goes to `anatomy_facts.py`.
+Decides which steps are sampled and files the results. What is measured, and how, is in the modules
+beside this one; lasting facts go to `anatomy_facts.py`.
 """
 
 import time
@@ -68,7 +68,7 @@ class Vitals:
         self._in_transfer: list[VitalsStep] = []
         self._tokens: list[Tensor] = []
         self._memory: set[int] = set()
-        """Tokens that the model was given in the step that is looked at, and where all of it is."""
+        """Tokens that the model got in the sampled step, and where all of it is."""
         self._amounts: Tensor | None = None
         """The same of the amounts that it was given, if any."""
         self._schedules: dict[ModeKeys, Schedule] = {}
@@ -90,8 +90,8 @@ class Vitals:
         self._policies.install()
 
     def add_model(self, names: Names) -> None:
-        """Of several that are called in one step, as an ensemble's are, each is looked at apart;
-        of those that follow one another, as folds do, one is as good as the other."""
+        """Of several that are called in one step, as an ensemble's are, each is sampled
+        separately; of those that follow one another, as folds do, any one is enough."""
         step = 0 if self._running.facts is None else self._running.facts[0]
         key = (step, names.root)
         number = self._added[key] = self._added.get(key, 0) + 1
@@ -262,7 +262,7 @@ class Vitals:
 
 
 class _StepTimes:
-    """How long training steps last that follow one another, since it was last asked."""
+    """How long consecutive training steps last, since the last call."""
 
     def __init__(self) -> None:
         self._last: tuple[bool, float, int] = (False, 0.0, 0)
@@ -276,7 +276,7 @@ class _StepTimes:
         # Where the step before made no update, as when gradients add up, nothing is known.
         follows = trained and trains and updated_at > began
         self._between = now - updated_at if follows else None
-        if trained and trains:  # what lies between training and evaluation belongs to neither
+        if trained and trains:  # the time between training and evaluation belongs to neither
             self._seconds += now - began
             self._num_steps += 1
             self._num_samples += last_size

@@ -62,7 +62,7 @@ def _is_alive(path: Path) -> bool:
 
 
 class TrialOutput:
-    """Refuses a place that holds a finished trial."""
+    """Refuses a location that holds a finished trial."""
 
     def __init__(
         self, out_dir: str, *, rank: int, num_workers: int, all_write: bool, dry_run: bool
@@ -84,7 +84,7 @@ class TrialOutput:
             if claim(folder):
                 self._claimed = folder
                 return True
-        except OSError as error:  # a full disk, perhaps: the writer reports it, training goes on
+        except OSError as error:  # a full disk, perhaps: the writer reports it, training continues
             logger.warning("Nothing can be written to %r yet: %s", str(folder), error)
             return True
         logger.warning("Another process writes to %r; this one saves nothing.", str(folder))

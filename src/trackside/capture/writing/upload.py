@@ -53,7 +53,7 @@ class Uploader:
         return len(self._waiting())
 
     def close(self, timeout: float) -> None:
-        """Send what is there, trying for so long at most; `num_waiting` then says what is left."""
+        """Upload what is there, retrying for at most so long; `num_waiting` is what is left."""
         self._given_up_at = time.monotonic() + timeout
         self._closing.set()
         self._wake.set()

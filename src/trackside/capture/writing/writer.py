@@ -39,7 +39,7 @@ _OLDEST = 10
 @dataclass(frozen=True, slots=True)
 class WriterLimits:
     memory_bytes: int = 128 << 20
-    """Records in memory. What comes on top is written by the thread that brings it."""
+    """Records in memory. Further ones are written by the thread that adds them."""
     segment_bytes: int = 16 << 20
     age_seconds: float = 2.0
     """How long a record waits at most for others to share its segment, in a young run."""
@@ -66,9 +66,9 @@ class SegmentWriter:
     """Owns one thread, and a second one when `out_dir` is in an object store.
 
     `add` never waits for disk or network while memory lasts, and nothing here raises into
-    training after construction: what goes wrong is kept in `failure`, counted, logged once.
-    No segment is synced to disk on the way: that is done when there is nothing else to do and,
-    for the rest, before the end marker. A power cut may tear the last ones; readers then say so.
+    training after construction: errors are stored in `failure`, counted, and logged once.
+    Segments are synced to disk when idle and, for the rest, before the end marker. A power cut
+    may tear the last ones; readers then report it.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class SegmentWriter:
                 f"Worker name {worker!r} cannot be a file name. Use letters, digits, '_', '.', '-'."
             )
         self.failure: Exception | None = None
-        """The first since whoever counts failures took the last one from here."""
+        """The first since the last one was taken from here."""
         self._is_reported = False
         self._limits = limits or WriterLimits()
         self._collections_file = collections_file(worker)
@@ -290,7 +290,7 @@ class SegmentWriter:
         """
         try:
             skipped = self._folder.write(records, direct)
-        except Exception as error:  # noqa: BLE001 the capture boundary: training goes on
+        except Exception as error:  # noqa: BLE001 the capture boundary: training continues
             self._fail(error, num_lost=len(records))
             return
         with self._wake:
@@ -326,7 +326,7 @@ class SegmentWriter:
             self.failure = self.failure or error
             self._num_lost += num_lost
         if first:
-            logger.warning("Capture goes on, but something was not saved: %s", error)
+            logger.warning("Capture continues, but something was not saved: %s", error)
 
 
 def _staging(home: Path, target: Location, worker: str) -> Path:

@@ -1,7 +1,9 @@
-"""Files of loggers in a script's working folder, found by name and kept as curves while they grow.
+"""Files of loggers in a script's working folder, found by name and stored as curves while they
+grow.
 
-A damaged or hostile file costs itself only: readers bound what they read at a time, `LoggedCurves`
-how much becomes of it. Whoever takes over goes on where the last one stopped.
+A damaged or malicious file affects only itself: readers limit what they read at a time,
+`LoggedCurves` how many points it gives. A supervisor that takes over continues where the last one
+stopped.
 """
 
 import logging
@@ -20,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 MOST_FILES = 500
 BUSY_SECONDS = 1.0
-"""After which the rest of the files waits for the next look, …"""
+"""After which the other files wait for the next scan, …"""
 LAST_SECONDS = 30.0
 """… and when there is none."""
 _WANDB = re.compile(r"(?:.*/)?run-[^/]+\.wandb")
@@ -34,8 +36,8 @@ SeenFiles = Mapping[str, Seen]
 
 
 def reader_of(path: str) -> Reader | None:
-    """Who reads files of this name, if anybody does. Loaded when there is one: most jobs have
-    none, and each would cost all of them memory."""
+    """The reader for files of this name, if any. Loaded only when needed: most jobs have no such
+    file, and each reader costs memory."""
     if path.endswith(".csv"):
         from trackside.curves.loggers import metrics_csv
 
@@ -67,8 +69,8 @@ class LoggerFiles:
         self._out = LoggedCurves(curves)
         self._path = state
         self._states, self.is_used = _kept(state)
-        """How far each file was read; and whether the script logs by any of them. Nothing may be in
-        it yet: wandb keeps what is new in memory for a while."""
+        """The read position of each file; and whether the script uses any of these loggers. A file
+        may still be empty: wandb buffers in memory for a while."""
         self._seen: dict[str, object] = {}
         self._rests_until: dict[str, float] = {}
         self._is_broken = False

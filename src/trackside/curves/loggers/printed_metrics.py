@@ -1,7 +1,7 @@
-"""What a script prints of its training, kept as curves where it logs in no other way by then.
+"""Metrics that a script prints, stored as curves if it logs in no other way.
 
-`printed_lines` tells what a line says; here it gets a step and a time. A job whose metrics are
-defined (`log_metrics.py`) has said what to look for, and needs none of this.
+`printed_lines` parses a line; here it gets a step and a time. A job with metric definitions
+(`log_metrics.py`) needs none of this.
 """
 
 import logging
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 MOST_BARS = 100
 BUSY_SECONDS = 0.1
-"""After which the rest of a log waits for the next look, …"""
+"""After which the rest of a log waits for the next pass, …"""
 LAST_SECONDS = 30.0
 """… and when there is none."""
 _PLACE = "offset"
@@ -51,8 +51,8 @@ class PrintedMetrics:
         self._logs_elsewhere = logs_elsewhere
         self._state = _State(damaged_files.read_object(state) or {})
         self._known_bytes = 0
-        """Of the log at the last look: what is behind it was printed before the script's files were
-        looked at, so that none that it began before is overlooked."""
+        """Size of the log at the last pass: what precedes it was printed before the script's files
+        were scanned, so that no file created earlier is missed."""
         self._times_bytes = -1
         self._is_off = False
 
@@ -131,7 +131,7 @@ class _State:
         self._in_banner = False
 
     def as_json(self) -> dict[str, Any]:
-        """Without what waits for the next line: who takes over misses that, and counts on."""
+        """Without what waits for the next line: a supervisor that takes over loses that."""
         return {
             _PLACE: self.offsets[_PLACE],
             "counts": self._counts,
@@ -142,7 +142,7 @@ class _State:
 
     @property
     def has_started(self) -> bool:
-        """There is a curve, which goes on: half of one would mislead."""
+        """A curve exists and is continued: half of one would mislead."""
         return bool(self._counts or self._bars)
 
     def is_banner(self, line: bytes) -> bool:

@@ -1,6 +1,6 @@
-"""The log that wandb keeps of a run, online or not: `run-ID.wandb`.
+"""The log that wandb writes for a run, online or not: `run-ID.wandb`.
 
-A head of seven bytes, then blocks of 32 KiB with records that may go over several, as in LevelDB's
+A header of seven bytes, then blocks of 32 KiB with records that may span several, as in LevelDB's
 log; each a protocol-buffer message. Only records of history count, which `wandb.log` makes. Field
 numbers are those of wandb_internal.proto.
 """
