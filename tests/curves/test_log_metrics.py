@@ -102,7 +102,7 @@ def test_bytes_that_are_no_text_and_lines_without_end_are_survived(tmp_path):
 
 
 @pytest.mark.parametrize("is_kept", [True, False])
-def test_whoever_takes_over_repeats_nothing_and_leaves_nothing_out(tmp_path, is_kept: bool):
+def test_a_process_that_takes_over_repeats_and_misses_nothing(tmp_path, is_kept: bool):
     host = Host(tmp_path, LOSS)
     for number in range(5):
         saved = (tmp_path / "totals.json").read_bytes() if number else None
@@ -117,7 +117,7 @@ def test_whoever_takes_over_repeats_nothing_and_leaves_nothing_out(tmp_path, is_
     assert len(list((tmp_path / "curves").iterdir())) == 1
 
 
-def test_a_wrong_expression_is_told_and_the_others_work(tmp_path, caplog):
+def test_an_invalid_expression_is_reported_and_the_others_work(tmp_path, caplog):
     host = Host(tmp_path, MetricDefinition(name="bad", regex="("), LOSS)
     host.write(b"loss=1\n", 100.0)
     host.keeper.tick()
@@ -168,10 +168,12 @@ def test_no_process_is_left_when_the_log_has_ended(tmp_path):
 
 
 def searches() -> list[int]:
-    return [child.pid for child in psutil.Process().children() if "pattern_worker" in said(child)]
+    return [
+        child.pid for child in psutil.Process().children() if "pattern_worker" in command_of(child)
+    ]
 
 
-def said(child: psutil.Process) -> str:
+def command_of(child: psutil.Process) -> str:
     with suppress(psutil.Error):  # another test's, which has just ended
         return " ".join(child.cmdline())
     return ""
@@ -211,7 +213,7 @@ def test_the_last_value_of_several_hosts_is_the_newest(tmp_path):
     ],
     ids=["list", "deep", "year", "no time", "before all", "huge", "no step"],
 )
-def test_a_line_that_tells_no_metric_is_passed_over(line: bytes):
+def test_a_line_without_a_metric_is_skipped(line: bytes):
     assert list(reported_points(line)) == []
 
 

@@ -523,18 +523,18 @@ def test_keys_that_the_surroundings_give_are_renewed_and_kept_while_they_are_goo
         access = S3Access(store.url, "us-east-1", source="surroundings")
         with giver, serving(S3Relay(access, giver.environ), tmp_path / "front") as front:
             front.client().create_bucket(Bucket="first")
-            assert len(giver.asked) == 2  # the first are old already
+            assert len(giver.requests) == 2  # the first are old already
             key, secret = store.keys.create("next", Rights.ADMIN)
             store.keys.revoke(store.key_id)
-            giver.answer = given(key.id, secret, seconds=200)
+            giver.response = given(key.id, secret, seconds=200)
             front.client().create_bucket(Bucket="second")
-            giver.answer = b"broken"
+            giver.response = b"broken"
             front.client().create_bucket(Bucket="third")
-            giver.answer = given(key.id, secret, seconds=3600)
+            giver.response = given(key.id, secret, seconds=3600)
             front.client().create_bucket(Bucket="fourth")
-            num_asked = len(giver.asked)
+            num_asked = len(giver.requests)
             assert len(front.client().list_buckets()["Buckets"]) == 4
-            assert len(giver.asked) == num_asked
+            assert len(giver.requests) == num_asked
 
 
 def test_a_relay_without_keys_of_its_own_says_what_to_do():
