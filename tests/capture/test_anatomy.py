@@ -213,14 +213,14 @@ def test_a_damaged_fact_costs_itself():
 
 
 @pytest.mark.parametrize("content", ["[1]", '{"world_size":', "[" * 100_000, '{"a": ' + "9" * 5000])
-def test_a_damaged_file_is_none_and_said_once(tmp_path, caplog, content: str):
+def test_a_damaged_file_is_none_and_logged_once(tmp_path, caplog, content: str):
     (tmp_path / "anatomy").mkdir()
     (tmp_path / "anatomy" / f"worker_{len(content)}.json").write_text(content)
     file = AnatomyFile(tmp_path)
     assert file.read() is None
     assert file.read() is None
-    (said,) = caplog.messages
-    assert f"worker_{len(content)}.json is damaged" in said
+    (message,) = caplog.messages
+    assert f"worker_{len(content)}.json is damaged" in message
 
 
 def test_who_reads_it_again_gets_the_same_until_it_changes(tmp_path):
@@ -290,7 +290,7 @@ def test_what_batches_of_a_loader_are_used_for_is_counted(tmp_path):
     assert (known.num_trained, known.num_evaluated) == (5, 6)
 
 
-def test_models_of_one_class_that_share_a_step_are_told_apart(tmp_path):
+def test_models_of_one_class_that_share_a_step_are_distinguished(tmp_path):
     members = [nn.Sequential(nn.Linear(4, 2), nn.ReLU()) for _ in range(3)]
     hook = tc.Hook(out_dir=tmp_path / "t")
     for member in members:
@@ -307,7 +307,7 @@ def test_models_of_one_class_that_share_a_step_are_told_apart(tmp_path):
     ]
 
 
-def test_an_optimizer_that_is_gone_by_the_end_is_still_told_of(tmp_path):
+def test_an_optimizer_that_is_gone_by_the_end_is_still_described(tmp_path):
     model = nn.Linear(4, 2)
 
     def train() -> None:
@@ -409,7 +409,7 @@ def test_optimizers_made_for_the_same_parameters_are_counted(tmp_path):
     assert read(tmp_path / "t").num_remade == 4
 
 
-def test_how_the_loss_was_computed_is_told(tmp_path):
+def test_how_the_loss_was_computed_is_described(tmp_path):
     class Net(nn.Module):
         def __init__(self) -> None:
             super().__init__()

@@ -25,7 +25,7 @@ def anatomy_of(folder: Path) -> Anatomy:
     return anatomy
 
 
-def test_tensors_of_an_optimizer_are_known_by_their_places_in_it(tmp_path):
+def test_tensors_of_an_optimizer_are_named_by_their_positions_in_it(tmp_path):
     run_script(
         tmp_path,
         """
@@ -120,7 +120,7 @@ def test_an_attack_on_a_model_is_no_training(tmp_path):
     assert not (tmp_path / "t").exists()
 
 
-def test_gradients_of_an_input_that_nobody_changes_are_no_training(tmp_path):
+def test_gradients_of_an_unchanged_input_are_no_training(tmp_path):
     run_script(
         tmp_path,
         """

@@ -55,7 +55,7 @@ def test_a_save_config_mode_counts_for_all_modes():
     assert collection.save_config == SaveConfig(save_interval=4)
 
 
-def test_the_manager_creates_on_demand_unless_told_not_to():
+def test_the_manager_creates_on_demand_unless_switched_off():
     manager = CollectionManager()
 
     assert manager.get("mine").name == "mine"

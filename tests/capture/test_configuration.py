@@ -124,7 +124,7 @@ def test_a_collection_listed_twice_is_merged_whatever_the_order(reverse):
         ({"save_raw_tensor": False, "save_shape": True}, ReductionConfig(save_shape=True)),
     ],
 )
-def test_naming_reductions_switches_raw_values_off_unless_told(parameters, expected):
+def test_naming_reductions_switches_raw_values_off_unless_requested(parameters, expected):
     assert hook_parameters(**parameters).reduction_config == expected
 
 
@@ -166,7 +166,7 @@ def test_absent_and_null_members_are_the_same():
     assert parse_configuration(given).collections == parse_configuration({}).collections == ()
 
 
-def test_malformed_json_is_refused_with_file_and_place(tmp_path: Path):
+def test_malformed_json_is_refused_with_file_and_position(tmp_path: Path):
     path = tmp_path / "debughookconfig.json"
     path.write_text('{"HookParameters": ')
 

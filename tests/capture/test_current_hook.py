@@ -56,7 +56,7 @@ def test_it_sees_everything_up_to_this_moment(watched, tmp_path: Path):
     assert_no_failure(hook)
 
 
-def test_looking_in_the_midst_of_a_step_loses_nothing_of_it(watched, tmp_path: Path):
+def test_reading_in_the_middle_of_a_step_loses_nothing_of_it(watched, tmp_path: Path):
     hook, model, criterion = watched()
     inputs, targets = batch()
     output = model(inputs)
@@ -73,7 +73,7 @@ def test_looking_in_the_midst_of_a_step_loses_nothing_of_it(watched, tmp_path: P
     assert read(tmp_path / "trial").steps() == [0]
 
 
-def test_every_hook_of_the_process_is_asked(watched, tmp_path: Path):
+def test_every_hook_of_the_process_is_flushed(watched, tmp_path: Path):
     _, model, criterion = watched("first")
     train(model, 2, criterion=criterion)
     _, other, criterion = watched("second")

@@ -47,7 +47,7 @@ def test_a_file_system_that_refuses_is_written_to_as_usual():
 
 
 @pytest.mark.skipif(not hasattr(os, "O_DIRECT"), reason="writing past the cache is Linux's")
-def test_a_write_that_is_refused_midway_goes_on_as_usual(tmp_path):
+def test_a_write_that_is_refused_midway_continues_through_the_cache(tmp_path):
     """At an odd place of the file no direct write is possible, though the flag is accepted."""
     path = tmp_path / "file"
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT)

@@ -398,7 +398,7 @@ def test_what_frameworks_call_of_a_hook_does_nothing_and_fails_never(tmp_path):
     assert_no_failure(hook)
 
 
-def test_one_pattern_may_stand_without_a_list(tmp_path):
+def test_one_pattern_needs_no_list(tmp_path):
     model = Net()
     hook, criterion = watched(tmp_path / "t", model, include_regex="sub.relu_output")
     train(model, 1, criterion=criterion)
@@ -494,7 +494,7 @@ class TestBadInput:
     @pytest.mark.parametrize(
         "value", ["high", "0.5", b"1", None, [0.5], 1j, np.array("0.5"), np.array(None)], ids=repr
     )
-    def test_a_scalar_that_is_no_number_is_not_saved_and_training_goes_on(self, tmp_path, value):
+    def test_a_scalar_that_is_no_number_is_not_saved_and_training_continues(self, tmp_path, value):
         model = Net()
         hook, criterion = watched(tmp_path / "t", model)
         train(model, 2, criterion=criterion, each=lambda step: hook.save_scalar("x", value))
@@ -601,7 +601,7 @@ class TestBadInput:
         saved = read(tmp_path / "t").tensor_names()
         assert set(names) | {f"scalar/{name}" for name in names} == set(saved)
 
-    def test_a_defect_is_reported_once_and_training_goes_on(self, tmp_path, caplog):
+    def test_a_defect_is_reported_once_and_training_continues(self, tmp_path, caplog):
         class Explosive(Tensor):
             @property
             def is_meta(self) -> bool:  # type: ignore[override]

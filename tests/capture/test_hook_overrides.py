@@ -55,7 +55,7 @@ def extended(kind: type[H], folder: Path, **options: Any) -> tuple[H, nn.Module,
     return hook, model, criterion
 
 
-def test_an_overridden_forward_hook_says_what_is_saved(tmp_path: Path):
+def test_an_overridden_forward_hook_decides_what_is_saved(tmp_path: Path):
     hook, model, criterion = extended(OfTheExample, tmp_path / "t")
     hook.set_mode(ModeKeys.TRAIN)
     train(model, 1, criterion=criterion)
@@ -131,7 +131,7 @@ def test_an_overridden_backward_hook_gets_every_gradient(tmp_path: Path):
         assert saved.abs().max() <= 1e-3
 
 
-def test_a_step_begins_when_the_inherited_pre_hook_is_called(tmp_path: Path):
+def test_a_step_starts_when_the_inherited_pre_hook_is_called(tmp_path: Path):
     class EverySecond(Hook):
         calls = 0
 
@@ -145,7 +145,7 @@ def test_a_step_begins_when_the_inherited_pre_hook_is_called(tmp_path: Path):
     assert (hook.step, hook.calls) == (1, 4)
 
 
-def test_what_it_raises_is_reported_and_training_goes_on(tmp_path: Path):
+def test_what_it_raises_is_reported_and_training_continues(tmp_path: Path):
     class Broken(Hook):
         def forward_hook(self, module: nn.Module, inputs: Any, outputs: Any) -> None:
             raise KeyError("mine")

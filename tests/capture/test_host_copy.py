@@ -29,7 +29,7 @@ def test_memory_is_not_used_again_while_any_view_of_the_copy_lives():
     assert (view == source[LARGE // 2 :].numpy()).all()
 
 
-def test_sizes_that_are_no_longer_asked_for_make_room_for_those_that_are(monkeypatch):
+def test_unused_sizes_are_evicted_for_used_ones(monkeypatch):
     monkeypatch.setattr(host_copy, "_KEPT_BYTES", 4 * LARGE)
     copies = HostCopies()
     for size in range(LARGE, 2 * LARGE, LARGE // 16):  # sentences of ever other lengths

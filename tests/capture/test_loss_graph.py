@@ -24,7 +24,7 @@ def graph_of(loss: Tensor, *modules: nn.Module) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("activation", "told"),
+    ("activation", "expected"),
     [
         (nn.Softmax(dim=1), {"activation": "softmax", "axis": 1, "size": 3}),
         (nn.Softmax(dim=-1), {"activation": "softmax", "axis": -1, "size": 3}),
@@ -34,13 +34,13 @@ def graph_of(loss: Tensor, *modules: nn.Module) -> dict[str, Any]:
         (nn.ReLU(), {"activation": "relu", "axis": None, "size": None}),
     ],
 )
-def test_an_activation_before_a_loss_of_logits_is_told(activation, told):
+def test_an_activation_before_a_loss_of_logits_is_reported(activation, expected):
     loss = F.cross_entropy(activation(nn.Linear(4, 3)(INPUTS)), LABELS)
-    assert graph_of(loss)["outputs"] == [{"loss": "cross_entropy", **told}]
+    assert graph_of(loss)["outputs"] == [{"loss": "cross_entropy", **expected}]
 
 
 @pytest.mark.parametrize("function", [F.mse_loss, F.smooth_l1_loss, F.huber_loss])
-def test_an_activation_before_a_loss_over_amounts_is_told(function):
+def test_an_activation_before_a_loss_over_amounts_is_reported(function):
     loss = function(torch.tanh(nn.Linear(4, 1)(INPUTS)), torch.ones(6, 1))
     (output,) = graph_of(loss)["outputs"]
     assert (output["loss"], output["activation"]) == (function.__name__, "tanh")
@@ -81,7 +81,7 @@ def test_a_residual_connection_or_a_norm_keeps_layers_apart():
     assert graph_of(apart.sum(), first, second, norm)["pairs"] == []
 
 
-def test_predictions_that_their_target_multiplies_are_told():
+def test_predictions_that_their_target_broadcasts_are_reported():
     net = nn.Linear(4, 1)
     loss = ((net(INPUTS) - torch.randn(6)) ** 2).mean()
     assert graph_of(loss, net)["broadcast"] == [[6, 1], [6, 6]]
@@ -102,19 +102,19 @@ def test_a_kernel_compares_each_with_each_on_purpose():
     assert graph_of(loss, net)["broadcast"] is None
 
 
-def test_a_hand_written_binary_loss_that_broadcasts_is_told():
+def test_a_hand_written_binary_loss_that_broadcasts_is_reported():
     net, labels = nn.Linear(4, 1), torch.ones(6)
     chance = torch.sigmoid(net(INPUTS))
     loss = -(labels * chance.log() + (1 - labels) * (1 - chance).log()).mean()
     assert graph_of(loss, net)["broadcast"] == [[6, 1], [6, 6]]
 
 
-def test_a_gradient_for_the_input_is_told():
+def test_a_gradient_for_the_input_is_reported():
     net, inputs = nn.Linear(4, 1), INPUTS.clone().requires_grad_()
     assert graph_of(net(inputs).sum(), net)["asks_for_others"]
 
 
-def test_a_checkpointed_part_is_not_computed_anew():
+def test_a_checkpointed_part_is_not_recomputed():
     calls = []
 
     def part(inputs: Tensor) -> Tensor:
@@ -128,5 +128,5 @@ def test_a_checkpointed_part_is_not_computed_anew():
     loss.backward()
 
 
-def test_a_loss_without_a_graph_tells_nothing():
+def test_a_loss_without_a_graph_gives_nothing():
     assert graph_of(torch.tensor(1.0, requires_grad=True))["outputs"] == []

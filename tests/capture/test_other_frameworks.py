@@ -14,7 +14,7 @@ LogisticRegression().fit([[0.0], [1.0]], [0, 1])
 SAID = "Not watched: scikit-learn. Trackside watches models of PyTorch."
 
 
-def test_it_is_said_once_and_left_for_rules(tmp_path: Path):
+def test_it_is_logged_once_and_recorded_for_rules(tmp_path: Path):
     pytest.importorskip("sklearn", reason="another framework than torch is needed")
     child = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import sklearn'])"
     ended = run_ended(tmp_path, f"{OTHER}\n{child}", head="")
@@ -26,7 +26,7 @@ def test_it_is_said_once_and_left_for_rules(tmp_path: Path):
 
 
 @pytest.mark.parametrize("is_watched", [True, False])
-def test_nothing_is_said_of_what_is_watched_or_was_not_to_be(tmp_path: Path, is_watched: bool):
+def test_nothing_is_logged_if_it_is_watched_or_capture_is_off(tmp_path: Path, is_watched: bool):
     pytest.importorskip("sklearn", reason="another framework than torch is needed")
     loop = "for _ in range(3): F.cross_entropy(model(x), y).backward()\n"
     switch = "auto" if is_watched else ""

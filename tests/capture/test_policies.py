@@ -47,7 +47,7 @@ def test_descent_makes_good_actions_rarer_without_it(tmp_path):
     assert policy_of(tmp_path / "t") == PolicyFacts("returns", num_discouraged=12)
 
 
-def test_of_costs_nothing_is_said(tmp_path):
+def test_costs_are_not_judged(tmp_path):
     model = nn.Linear(4, 3)
     with tc.watch(model, out_dir=tmp_path / "t"):
         for _ in range(3):
@@ -83,14 +83,14 @@ def test_what_a_script_drops_is_gone_though_its_variables_were_read(tmp_path):
     assert policy_of(tmp_path / "t") == PolicyFacts("returns", num_encouraged=3)
 
 
-def test_what_a_script_has_asked_of_its_variables_is_left_to_it(tmp_path):
+def test_locals_that_a_script_holds_are_not_cleared(tmp_path):
     def act(model: nn.Module, rate: float) -> dict[str, Any]:
-        asked = locals()
+        held = locals()
         policy = Categorical(logits=model(torch.randn(32, 4)))
         action = policy.sample()
         returns = (action == 0).float()
         (-policy.log_prob(action) * returns).mean().backward()
-        return asked
+        return held
 
     model = nn.Linear(4, 3)
     with tc.watch(model, out_dir=tmp_path / "t"):

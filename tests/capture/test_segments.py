@@ -360,7 +360,7 @@ def set_steps(*steps: Any) -> Callable[..., None]:
         lambda header, described: header["w"].update(dtype=[]),
     ],
 )
-def test_a_header_that_says_what_cannot_be_is_torn(tmp_path, change: Callable[..., None]):
+def test_a_header_with_impossible_values_is_torn(tmp_path, change: Callable[..., None]):
     tensors = {"w": np.ones(3), "empty": np.ones((0, 2))}
     cubes: dict[str, Any] = {"reduced": ("a",), "reductions": ("mean",), "matrix": np.ones((1, 1))}
     data, _ = written(tmp_path, [record(0, tensors=tensors, shapes={"b": (2,)}, **cubes)])

@@ -133,7 +133,7 @@ NOT_OFFERED = [
 
 
 @pytest.mark.parametrize(("module", "use", "instead"), NOT_OFFERED)
-def test_what_is_not_offered_is_said_where_it_is_used(module, use, instead):
+def test_what_is_not_offered_raises_where_it_is_used(module, use, instead):
     name = use.partition("(")[0].partition(".")[0]
     code = (
         f"from {module} import {name}\n"
@@ -141,12 +141,12 @@ def test_what_is_not_offered_is_said_where_it_is_used(module, use, instead):
         f"try: {use}\n"
         "except SMDebugNotImplementedError as error: print(error)"
     )
-    told = run_script(code)
-    assert told.startswith(f"{name!r} of smdebug is not offered by Trackside. ")
-    assert instead in told
+    output = run_script(code)
+    assert output.startswith(f"{name!r} of smdebug is not offered by Trackside. ")
+    assert instead in output
 
 
-def test_a_framework_that_is_not_watched_has_no_hook_and_says_so_once():
+def test_a_framework_that_is_not_watched_has_no_hook_and_logs_it_once():
     code = (
         "import logging, sys; logging.basicConfig(stream=sys.stdout)\n"
         "import smdebug.tensorflow as smd\n"

@@ -37,7 +37,7 @@ def run(script: str, **variables: str) -> "subprocess.CompletedProcess[str]":
     return done
 
 
-def said(text: str) -> list[str]:
+def messages(text: str) -> list[str]:
     return [line.partition("] ")[2] for line in text.splitlines()]
 
 
@@ -48,10 +48,10 @@ def test_without_a_variable_logging_is_the_script_s_own():
     assert done.stderr.splitlines() == ["again and again"] * 5 + ["a problem"]
 
 
-def test_one_variable_brings_messages_to_stdout_with_place_and_no_more_than_three_times():
+def test_one_variable_sends_messages_to_stdout_with_location_at_most_three_times():
     done = run(SCRIPT, SMDEBUG_LOG_CONTEXT="rank 3, 100%")
 
-    assert said(done.stdout) == ["again and again"] * 3 + ["a fact", "a problem"]
+    assert messages(done.stdout) == ["again and again"] * 3 + ["a fact", "a problem"]
     head = r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} rank 3, 100% WARNING <string>:\d+\] again"
     assert re.match(head, done.stdout)
     assert done.stderr == ""
@@ -65,10 +65,10 @@ def test_one_variable_brings_messages_to_stdout_with_place_and_no_more_than_thre
         ("off", []),
     ],
 )
-def test_the_level_says_how_much(level: str, expected: list[str]):
+def test_the_level_filters_messages(level: str, expected: list[str]):
     done = run(SCRIPT, SMDEBUG_LOG_LEVEL=level)
 
-    assert [text for text in said(done.stdout) if text != "again and again"] == expected
+    assert [text for text in messages(done.stdout) if text != "again and again"] == expected
 
 
 def test_a_level_that_is_none_is_named_and_taken_for_info():
@@ -83,9 +83,9 @@ def test_warnings_go_to_stderr_on_request_and_everything_to_a_file(tmp_path):
     file = tmp_path / "capture.log"
     done = run(SCRIPT, SMDEBUG_LOG_ALL_TO_STDOUT="FALSE", SMDEBUG_LOG_PATH=str(file))
 
-    assert said(done.stdout) == ["a fact"]
-    assert said(done.stderr) == ["again and again"] * 3 + ["a problem"]
-    assert said(file.read_text()) == ["again and again"] * 3 + ["a fact", "a problem"]
+    assert messages(done.stdout) == ["a fact"]
+    assert messages(done.stderr) == ["again and again"] * 3 + ["a problem"]
+    assert messages(file.read_text()) == ["again and again"] * 3 + ["a fact", "a problem"]
 
 
 def test_a_log_file_that_cannot_be_made_ends_nothing(tmp_path):
@@ -104,4 +104,4 @@ def test_a_hook_follows_the_variables_without_smdebug_s_name(tmp_path):
     )
     done = run(script, SMDEBUG_LOG_LEVEL="info")
 
-    assert said(done.stdout) == ["Watching Linear, which has 2 parameters."]
+    assert messages(done.stdout) == ["Watching Linear, which has 2 parameters."]

@@ -53,7 +53,7 @@ def test_no_step_is_no_file(tmp_path: Path):
     assert not (tmp_path / "framework").exists()
 
 
-def test_a_reader_sees_the_first_steps_while_the_loop_goes_on(tmp_path: Path):
+def test_a_reader_sees_the_first_steps_while_the_loop_runs(tmp_path: Path):
     events = StepEvents(tmp_path, NODE)
     events.add("TRAIN", 0, BEGAN_US, 10)
     [path] = until(lambda: whole_files(tmp_path))
@@ -89,7 +89,7 @@ def test_what_a_killed_script_left_half_written_its_supervisor_finishes(tmp_path
     assert not part.exists()
 
 
-def test_a_disk_that_fails_is_told_once_and_costs_nothing_else(
+def test_a_disk_that_fails_is_logged_once_and_affects_nothing_else(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ):
     (tmp_path / "framework").write_text("a file where a folder should be")

@@ -73,7 +73,7 @@ def test_the_hook_exports_losses_scalars_and_histograms_by_mode(tmp_path):
     assert [s.step for s in load(tmp_path / "tb" / "EVAL").Scalars("scalar/accuracy")] == [3]
 
 
-def test_event_files_cannot_go_to_an_object_store_and_the_hook_says_so(tmp_path, monkeypatch):
+def test_event_files_cannot_go_to_an_object_store_and_the_hook_reports_it(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     hook = Hook(tmp_path / "t", tensorboard_dir="gs://bucket/run/tensorboard")
     model = Net()

@@ -229,7 +229,7 @@ def test_sharded_models_save_the_shard_of_every_rank(tmp_path):
     assert gradient.reduction_value(0, "sum", worker="worker_0") == 12.0
 
 
-def test_ddp_and_fsdp2_train_as_if_nobody_watched(tmp_path):
+def test_ddp_and_fsdp2_train_as_if_unwatched(tmp_path):
     run_twice(IDENTICAL, str(tmp_path))
 
     for how in ("ddp", "fsdp2"):
@@ -240,7 +240,7 @@ def test_ddp_and_fsdp2_train_as_if_nobody_watched(tmp_path):
 @pytest.mark.parametrize(
     ("parameters", "weight"), [("original", "Sequential_0.weight"), ("flat", "_flat_param")]
 )
-def test_the_first_fsdp_trains_as_if_nobody_watched(tmp_path, parameters, weight):
+def test_the_first_fsdp_trains_as_if_unwatched(tmp_path, parameters, weight):
     run_twice(FIRST_FSDP, str(tmp_path / "t"), parameters)
 
     trial = read(tmp_path / "t")

@@ -205,7 +205,7 @@ def test_a_parameter_that_gets_other_memory_is_reduced_as_it_is_now(tmp_path):
     assert [weight.reduction_value(step, "max") for step in (1, 2, 3)] == [5.0, 7.0, 9.0]
 
 
-def test_gradients_asked_for_directly_do_no_harm(tmp_path):
+def test_autograd_grad_is_safe(tmp_path):
     model = nn.Linear(3, 1)
     hook = Hook(
         tmp_path / "t",

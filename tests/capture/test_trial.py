@@ -80,7 +80,7 @@ def test_everything_that_smdebug_reads_is_read_the_same(trial):
             assert stored == expected["reductions"].get(str(step), {})
 
 
-def test_collections_hold_what_smdebug_says(trial):
+def test_collections_hold_what_smdebug_defines(trial):
     assert {k: trial.tensor_names(collection=k) for k in trial.collections()} == EXPECTED[
         "collections"
     ]
@@ -135,7 +135,7 @@ def test_a_value_saved_as_reductions_only_points_to_them(trial):
     assert caught.value.has_reductions is True
 
 
-def test_waiting_for_steps_of_a_finished_trial_answers_at_once(trial):
+def test_waiting_for_steps_of_a_finished_trial_returns_at_once(trial):
     trial.wait_for_steps([0, 8])
     trial.wait_for_steps([4], mode=modes.TRAIN)
     with pytest.raises(StepUnavailable):
@@ -243,7 +243,7 @@ def test_an_unknown_reduction_is_refused_by_name(trial):
         trial.tensor(WEIGHT).reduction_value(0, "mode")
 
 
-def test_a_reduction_of_an_unsaved_step_says_why(trial):
+def test_the_error_for_a_reduction_of_an_unsaved_step_has_the_reason(trial):
     with pytest.raises(StepUnavailable):
         trial.tensor(WEIGHT).reduction_value(1, "mean")
     with pytest.raises(TensorUnavailableForStep):
@@ -302,7 +302,7 @@ def test_options_of_smdebugs_reader_are_accepted_and_others_refused(path):
         create_trial(str(path), profiler=True)
 
 
-def test_a_finished_trial_without_collections_says_so(tmp_path):
+def test_a_finished_trial_without_collections_is_an_error(tmp_path):
     (tmp_path / "training_job_end.ts").touch()
     with pytest.raises(MissingCollectionFiles, match="hook"):
         create_trial(str(tmp_path))
@@ -372,7 +372,7 @@ def damaged_copy(tmp_path: Path, change: Callable[[dict[str, Any]], object]) -> 
         lambda content: content["shape_payload"].append({"tensorname": "x", "shape": 5}),
     ],
 )
-def test_an_index_that_says_what_cannot_be_is_left_out_whole(tmp_path, change):
+def test_an_index_with_impossible_values_is_skipped(tmp_path, change):
     trial = create_trial(str(damaged_copy(tmp_path, change)))
     assert trial.steps() == [2, 3, 6, 8]
     assert trial.torn_segments == ["index/000000000/000000000000_worker_0.json"]

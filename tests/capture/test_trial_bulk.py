@@ -15,9 +15,8 @@ from tests.capture.trials import SMDEBUG_TRIAL, write_the_same
 from tests.wait import until
 from trackside.capture.exceptions import SMDebugValueError, TensorUnavailable
 from trackside.capture.modes import modes
-from trackside.capture.reading.cube import Cube
+from trackside.capture.reading.cube import Cube, plot_cube
 from trackside.capture.reading.numpy_reductions import reduce_rows
-from trackside.capture.reading.plot import plot_cube
 from trackside.capture.reading.table import tensor_table
 from trackside.capture.trial import Trial, create_trial
 from trackside.capture.writing.segments import StepRecord
@@ -54,14 +53,14 @@ def test_a_cube_of_any_mixture_is_what_reading_one_by_one_gives(data):
     steps = sorted(data.draw(st.sets(st.integers(0, 40), min_size=1, max_size=12)))
     with TemporaryDirectory() as folder:
         trial = mixed_trial(Path(folder), steps, names, data)
-        asked = data.draw(st.permutations(sorted({*trial.tensor_names()})))
+        names = data.draw(st.permutations(sorted({*trial.tensor_names()})))
         mode = data.draw(st.sampled_from([modes.GLOBAL, modes.TRAIN, modes.EVAL]))
         after = data.draw(st.none() | st.integers(0, 40))
-        cube = trial.cube(asked, "max", mode=mode, after_step=after)
-        saved = {step for name in asked for step in trial.tensor(name).steps(mode)}
+        cube = trial.cube(names, "max", mode=mode, after_step=after)
+        saved = {step for name in names for step in trial.tensor(name).steps(mode)}
         assert cube.steps == tuple(sorted(s for s in saved if after is None or s > after))
         for i, step in enumerate(cube.steps):
-            for j, name in enumerate(asked):
+            for j, name in enumerate(names):
                 is_saved = step in trial.tensor(name).steps(mode)
                 assert cube.saved[i, j] == is_saved
                 assert np.isnan(cube.values[i, j]) != is_saved

@@ -262,7 +262,7 @@ def test_a_torn_segment_is_named_and_the_rest_is_read(tmp_path, caplog):
 
 
 @pytest.mark.parametrize("mode", ["NONE", ["TRAIN"]])
-def test_a_segment_that_says_what_cannot_be_spoils_no_other(tmp_path, caplog, mode):
+def test_a_segment_with_impossible_values_spoils_no_other(tmp_path, caplog, mode):
     writer = writer_to(tmp_path)
     for step in range(3):
         writer.add(record(step))
@@ -434,7 +434,7 @@ def test_an_smdebug_trial_of_two_workers_is_read_as_it_grows(tmp_path):
     assert trial.steps() == [0, 2, 3, 6, 8]
 
 
-def test_after_the_end_marker_the_last_look_waits_as_long_as_it_is_told(tmp_path, monkeypatch):
+def test_after_the_end_marker_the_last_refresh_waits_as_configured(tmp_path, monkeypatch):
     monkeypatch.setenv("SMDEBUG_TRAINING_END_DELAY_REFRESH", "0.25")
     waited: list[float] = []
     writer = writer_to(tmp_path)
@@ -485,7 +485,7 @@ def test_an_event_file_that_never_comes_is_given_up(tmp_path, monkeypatch, caplo
     assert tensor.value(0).shape == (3, 8)
 
 
-def test_nobody_waits_for_an_event_file_of_a_job_that_has_ended(tmp_path, monkeypatch):
+def test_an_event_file_of_a_finished_job_is_not_waited_for(tmp_path, monkeypatch):
     running_smdebug_trial(tmp_path)
     (tmp_path / "trial/training_job_end.ts").touch()
     tensor = create_trial(str(tmp_path / "trial")).tensor("Net_fc.weight")

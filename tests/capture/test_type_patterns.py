@@ -81,7 +81,7 @@ def test_a_module_that_runs_again_has_all_its_outputs(tmp_path):
     assert found == {"relu_output": ["act_output_0", "act_output_1"]}
 
 
-def test_a_class_that_only_shares_a_name_does_no_harm(tmp_path):
+def test_a_class_that_only_shares_a_name_is_safe(tmp_path):
     class Embedding(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
             return x

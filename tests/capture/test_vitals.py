@@ -139,7 +139,7 @@ def test_the_figures_of_a_training_are_those_computed_by_hand(tmp_path):
     assert len(set(vital(tmp_path / "t", "input/fingerprint"))) == 5
 
 
-def test_vitals_stand_aside_in_the_trial(tmp_path):
+def test_vitals_are_separate_in_the_trial(tmp_path):
     model = Net()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     with tc.watch(model, out_dir=tmp_path / "t", every=2):
@@ -371,7 +371,7 @@ def test_units_are_channels_of_images_and_features_of_everything_else():
     assert dead(tokens, 2) == 0.75
 
 
-def test_large_activations_are_looked_at_in_part_and_come_out_about_right():
+def test_large_activations_are_sampled_and_the_result_is_about_right():
     output = torch.randn(64, 32, 40, 40).relu()
     sample = sample_activation(output, 1)
 
@@ -495,7 +495,7 @@ def test_a_scaled_loss_gives_the_norm_the_optimizer_sees(tmp_path):
     assert anatomy.grad_scale == 1024.0
 
 
-def test_a_closure_is_looked_at_like_any_other_step(tmp_path):
+def test_a_closure_is_sampled_like_any_other_step(tmp_path):
     model = Net()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     norms, ratios = [], []

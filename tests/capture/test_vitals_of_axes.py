@@ -23,7 +23,7 @@ from trackside.capture.vitals.loss_graph import read_graph, takes_places
         ((32, 20, 32), (32, 4, 20, 8)),
     ],
 )
-def test_a_view_in_place_of_a_transpose_is_seen(given, made):
+def test_a_view_instead_of_a_transpose_is_seen(given, made):
     assert takes_places(given, made)
     assert read_graph(_viewed(given, made).sum(), {})["reshaped"] == [
         {"given": list(given), "made": list(made)}
@@ -71,8 +71,8 @@ def test_attention_is_to_sum_to_one_over_the_keys(axis, shape, is_wrong):
     scores = query @ key.transpose(-2, -1) / 8**0.5
     scores = scores.masked_fill(torch.ones(scores.shape[-2:]).triu(1) == 1, -1e9)
     loss = (F.dropout(scores.softmax(axis), 0.1) @ key).sum()
-    told = [{"axis": axis % len(shape), "shape": list(scores.shape)}] if is_wrong else []
-    assert read_graph(loss, {})["attention"] == told
+    expected = [{"axis": axis % len(shape), "shape": list(scores.shape)}] if is_wrong else []
+    assert read_graph(loss, {})["attention"] == expected
 
 
 def test_slots_that_compete_for_places_and_other_weights_are_no_attention_gone_wrong():
@@ -94,7 +94,7 @@ def test_slots_that_compete_for_places_and_other_weights_are_no_attention_gone_w
         (lambda a, _: nn.Linear(8, 6)(a) / 4, False),
     ],
 )
-def test_likenesses_over_a_number_are_told(scaled, is_told):
+def test_likenesses_over_a_number_are_reported(scaled, is_told):
     a, b = (F.normalize(torch.randn(6, 8, requires_grad=True), dim=1) for _ in range(2))
     loss = F.cross_entropy(scaled(a, b), torch.arange(6))
     assert read_graph(loss, {})["is_likeness_scaled"] is is_told

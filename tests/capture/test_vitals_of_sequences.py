@@ -95,7 +95,7 @@ def test_what_layers_along_time_are_given_and_may_see_is_known(tmp_path):
     assert not found["causal"].looks_ahead
 
 
-def test_each_loss_of_a_step_is_told_and_how_much_samples_differ(tmp_path):
+def test_each_loss_of_a_step_is_saved_and_how_much_samples_differ(tmp_path):
     model = nn.Linear(6, 6)
 
     def step(_: int) -> Tensor:

@@ -114,7 +114,7 @@ def test_after_the_block_torch_is_as_it_was(tmp_path):
     assert [getattr(owner, name) for owner, name in WRAPPED] == before
 
 
-def test_what_somebody_else_has_wrapped_meanwhile_stays_wrapped(tmp_path, monkeypatch):
+def test_what_other_code_has_wrapped_meanwhile_stays_wrapped(tmp_path, monkeypatch):
     calls = []
     with tc.watch(Net(), out_dir=tmp_path / "t"):
         ours: Any = torch.Tensor.backward

@@ -137,7 +137,7 @@ def test_a_full_disk_is_counted_and_never_raised(tmp_path, caplog):
     assert isinstance(report.failure, OSError)
     assert report.failure.errno == errno.EFBIG
     assert steps(tmp_path) == [99]
-    assert len([r for r in caplog.records if "Capture goes on" in r.message]) == 1
+    assert len([r for r in caplog.records if "Capture continues" in r.message]) == 1
     assert not list(tmp_path.rglob("*.part"))
 
 

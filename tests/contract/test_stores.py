@@ -11,10 +11,11 @@ import pytest
 from tests.azurite import Azurite, azurite
 from tests.conftest import S3Server
 from trackside.errors import InvalidKey, ObjectChanged, ObjectNotFound, StorageError
-from trackside.storage.connect import open_azure, open_s3
+from trackside.storage.connect import open_bucket, open_s3
 from trackside.storage.credentials import s3_access
 from trackside.storage.folder import FolderStore
 from trackside.storage.store import Store
+from trackside.texts.storage_schemes import BY_NAME
 
 MIB = 1 << 20
 ODD_KEYS = [
@@ -54,7 +55,7 @@ def make_azure_store(request: pytest.FixtureRequest) -> Store:
     monkeypatch: pytest.MonkeyPatch = request.getfixturevalue("monkeypatch")
     for name, value in server.environment.items():
         monkeypatch.setenv(name, value)
-    return open_azure(server.make_container())
+    return open_bucket(BY_NAME["az"], server.make_container())
 
 
 STORES = [make_folder_store, make_s3_store, make_azure_store]

@@ -113,7 +113,7 @@ def test_a_damaged_record_is_skipped_and_counted(library):
     assert (decoded.lost_bytes, decoded.num_lost) == (size, 1)
 
 
-def test_a_damaged_header_costs_the_way_to_the_next_sound_one(library):
+def test_a_damaged_header_loses_the_bytes_up_to_the_next_valid_one(library):
     framed = [plain("loss", step, step / 2) for step in range(100)]
     broken = bytearray(framed[50])
     broken[0] ^= 1
@@ -170,7 +170,7 @@ def test_one_event_with_more_tags_than_the_scanner_keeps_is_read(library):
     assert decoded.consumed == len(data)
 
 
-def test_values_without_a_tag_find_room_however_many(library):
+def test_any_number_of_values_without_a_tag_fits(library):
     values = [Summary.Value(simple_value=float(number)) for number in range(500)]
     data = records.frame(Event(summary=Summary(value=values)).SerializeToString())
     decoded = decode(data, library)
@@ -246,7 +246,7 @@ def _tags_of_checksum_zero() -> list[bytes]:
     ids=["told twice", "negative step", "long number", "wrong holder", "broken metadata"],
 )  # fmt: skip
 def test_both_scanners_take_an_odd_event_for_the_same(content: bytes, compiled: ctypes.CDLL):
-    said: list[object] = []
+    results: list[object] = []
     for library in (compiled, None):
         decoded = decode(records.frame(content), library)
         try:
@@ -254,10 +254,10 @@ def test_both_scanners_take_an_odd_event_for_the_same(content: bytes, compiled: 
                 (each, scalar(each)) for content in decoded.others for each in summaries(content)
             ]
         except wire.NotAMessage:
-            said.append("no event")
+            results.append("no event")
             continue
-        said.append([*points(decoded), *((s.tag, s.step, s.time, v) for s, v in others)])
-    assert said[0] == said[1]
+        results.append([*points(decoded), *((s.tag, s.step, s.time, v) for s, v in others)])
+    assert results[0] == results[1]
 
 
 def test_events_of_several_forms_keep_the_order_of_their_tag(library):
@@ -272,7 +272,7 @@ def test_events_of_several_forms_keep_the_order_of_their_tag(library):
     assert [step for _, step, _, _ in points(decoded)] == [1, 2, 3, 3, 4, 5]
 
 
-def test_a_whole_block_of_rubbish_is_searched_many_places_at_a_time(library):
+def test_a_whole_block_of_rubbish_is_searched_many_offsets_at_a_time(library):
     good = plain("loss", 1, 1.0)
     rubbish = random.Random(3).randbytes(1 << 20)
     decoded = decode(good + rubbish + good, library)

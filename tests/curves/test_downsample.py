@@ -11,7 +11,7 @@ VALUES = some.lists(some.floats(width=32), max_size=300)
 
 
 @given(VALUES, some.integers(0, 60))
-def test_no_more_than_asked_for_in_order_and_with_the_last(values: list[float], limit: int):
+def test_no_more_than_requested_in_order_and_with_the_last(values: list[float], limit: int):
     chosen = thin(np.array(values, dtype=np.float64), limit).tolist()
     assert len(chosen) <= limit or len(values) <= limit
     assert chosen == sorted(set(chosen))

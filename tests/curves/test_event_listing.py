@@ -21,18 +21,18 @@ NUM_PIECES = 50
 class CountingStore(FolderStore):
     """Counts the keys that its listings have told."""
 
-    told = 0
+    listed = 0
 
     def list(self, prefix: str = "", after: str = "") -> Iterator[Entry]:
         for entry in super().list(prefix, after):
-            type(self).told += 1
+            type(self).listed += 1
             yield entry
 
 
 @pytest.fixture(autouse=True)
 def short_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_listing, "LEAST_SKIPPED", 10)
-    CountingStore.told = 0
+    CountingStore.listed = 0
 
 
 class Job:
@@ -65,15 +65,15 @@ def seen(listing: EventListing) -> dict[tuple[str, str], int]:
     }
 
 
-def test_later_looks_are_told_little(job: Job):
+def test_later_listings_are_small(job: Job):
     listing = EventListing(job.place)
     listing.update()
-    assert CountingStore.told == 2 * NUM_PIECES
-    CountingStore.told = 0
+    assert CountingStore.listed == 2 * NUM_PIECES
+    CountingStore.listed = 0
     job.send("train")
     listing.update()
     assert seen(listing)["train", "algo-1"] == NUM_PIECES + 1
-    assert CountingStore.told <= 6
+    assert CountingStore.listed <= 6
 
 
 def test_a_new_run_and_a_file_that_was_never_cut_are_seen(job: Job):
@@ -103,7 +103,7 @@ def test_a_host_whose_clock_is_late_is_seen(job: Job):
     assert seen(listing)["train", "algo-1"] == NUM_PIECES + 1
 
 
-def test_a_neighbour_s_keys_are_nobody_s(job: Job):
+def test_a_neighbour_s_keys_are_ignored(job: Job):
     job.place.store.put("tb/job-2/train/events.out.tfevents.1", b"1")
     listing = EventListing(job.place)
     listing.update()
@@ -112,7 +112,7 @@ def test_a_neighbour_s_keys_are_nobody_s(job: Job):
     assert len(listing.pieces) == 2
 
 
-def test_a_merge_between_two_looks_loses_and_doubles_nothing(tmp_path: Path):
+def test_a_merge_between_two_listings_loses_and_doubles_nothing(tmp_path: Path):
     file = EventFile(tmp_path / "written")
     place = Location(CountingStore(tmp_path / "store"), "tb", "s3://bucket/tb")
     follower = curves.Follower(place)

@@ -97,7 +97,7 @@ def test_one_file_can_be_read_by_its_own_path(tmp_path):
     assert curves.read(file.path).num_points == 1
 
 
-def test_a_file_that_is_no_event_file_is_said_to_be_unread(tmp_path):
+def test_a_file_that_is_no_event_file_is_reported_as_unread(tmp_path):
     (tmp_path / "x.tfevents.y").write_bytes(b"this is no event file at all")
     found = curves.read(tmp_path)
     assert found.num_points == 0
@@ -150,8 +150,8 @@ def test_an_event_that_cannot_be_made_out_is_skipped_and_counted(tmp_path, caplo
     found = curves.read(tmp_path)
     assert found.scalars[".", "loss"].steps.tolist() == [1, 2]
     assert found.num_damaged == {NAME: 2}
-    (said,) = caplog.messages
-    assert said.startswith(f"2 damaged records were skipped in event file {NAME} of {tmp_path}")
+    (message,) = caplog.messages
+    assert message.startswith(f"2 damaged records were skipped in event file {NAME} of {tmp_path}")
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_an_event_that_cannot_be_made_out_is_skipped_and_counted(tmp_path, caplo
     ],
     ids=["time", "step", "tag", "tensor", "metadata", "plugin"],
 )
-def test_a_field_of_another_type_is_one_that_nobody_knows(tmp_path, odd: bytes):
+def test_a_field_of_another_type_is_unknown(tmp_path, odd: bytes):
     theirs = Event.FromString(odd)
     (tmp_path / NAME).write_bytes(frame(odd))
     series = curves.read(tmp_path).scalars[".", "loss"]

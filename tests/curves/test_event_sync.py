@@ -154,7 +154,7 @@ def test_at_the_end_a_torn_tail_goes_up_too_and_hides_nothing(site: Site):
     assert sorted(curves.read(site.folder).scalars[".", "loss"].steps) == steps_of(site.folder)
 
 
-def test_a_file_that_is_begun_anew_is_sent_anew(site: Site):
+def test_a_recreated_file_is_uploaded_again(site: Site):
     file = EventFile(site.source)
     write(file, range(10))
     site.sync.tick()
@@ -171,7 +171,7 @@ def test_a_file_that_is_begun_anew_is_sent_anew(site: Site):
     assert steps_of(site.folder) == [*range(10), *range(100, 130)]
 
 
-def test_deleted_files_stay_in_the_store_and_a_new_one_of_the_name_is_told_apart(site: Site):
+def test_deleted_files_stay_in_the_store_and_a_new_one_of_the_name_is_separate(site: Site):
     file = EventFile(site.source)
     write(file, range(10))
     site.sync.tick()
@@ -187,7 +187,7 @@ def test_deleted_files_stay_in_the_store_and_a_new_one_of_the_name_is_told_apart
     assert sorted(site.joined().values()) == sorted([before, content])
 
 
-def test_a_rotated_file_goes_on_where_it_was(site: Site):
+def test_a_rotated_file_continues_where_it_was(site: Site):
     file = EventFile(site.source)
     write(file, range(10))
     site.sync.tick()
@@ -245,7 +245,7 @@ def test_a_supervisor_that_takes_over_sends_nothing_twice(site: Site):
     assert [parse(path.name).source.generation for path in site.objects()] == [0] * 5
 
 
-def test_a_later_attempt_with_a_file_of_the_same_name_is_told_apart(site: Site):
+def test_a_later_attempt_with_a_file_of_the_same_name_is_separate(site: Site):
     file = EventFile(site.source)
     write(file, range(10))
     site.sync.tick()
@@ -272,7 +272,7 @@ def test_names_sort_as_they_were_sent_even_when_the_clock_is_set_back(
     assert offsets == sorted(offsets)
 
 
-def test_two_hosts_that_write_files_of_one_name_are_told_apart(site: Site, tmp_path: Path):
+def test_two_hosts_that_write_files_of_one_name_are_separate(site: Site, tmp_path: Path):
     file = EventFile(site.source)
     write(file, range(10))
     site.sync.tick()
@@ -320,7 +320,7 @@ def test_a_merge_that_was_cut_short_shows_no_point_twice_to_our_reader(site: Sit
     assert steps_of(site.folder) == [*range(50)]
 
 
-def test_sync_goes_on_after_a_merge(site: Site):
+def test_sync_continues_after_a_merge(site: Site):
     file = EventFile(site.source)
     for number in range(3):
         write(file, range(number * 10, number * 10 + 10))

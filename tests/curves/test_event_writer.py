@@ -87,9 +87,9 @@ def test_hyperparameters_are_those_that_torch_writes(tmp_path):
                 run_name="tried",
                 global_step=7,
             )
-    told = [hparams_events(event_files(root / "tried")[0]) for root in (ours, theirs)]
-    assert told[0] == told[1]
-    assert [step for step, _, _ in told[0]] == [7, 7, 7, 7]
+    events = [hparams_events(event_files(root / "tried")[0]) for root in (ours, theirs)]
+    assert events[0] == events[1]
+    assert [step for step, _, _ in events[0]] == [7, 7, 7, 7]
 
 
 def hparams_events(path: Path) -> list[tuple[int, str, object]]:
@@ -161,7 +161,7 @@ def test_values_are_those_of_the_time_of_the_call(tmp_path):
     assert events.Histograms("weights")[0].histogram_value.sum == 4.0
 
 
-def test_what_it_cannot_write_is_told_with_the_name_of_who_can(tmp_path):
+def test_the_error_for_what_it_cannot_write_names_the_writer_that_can(tmp_path):
     with trackside.SummaryWriter(tmp_path) as writer:
         with pytest.raises(AttributeError, match=r"torch\.utils\.tensorboard.*add_image"):
             writer.add_image("picture", None)

@@ -12,7 +12,7 @@ import psutil
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from trackside.curves.log_metrics import LogMetrics, MetricsKeeper, told_points
+from trackside.curves.log_metrics import LogMetrics, MetricsKeeper, reported_points
 from trackside.files import durable
 from trackside.files.json_record import DamagedRecord
 from trackside.records.metric_totals import MetricTotal, from_json, merged
@@ -27,13 +27,13 @@ class Host:
     def __init__(self, root: Path, *definitions: MetricDefinition) -> None:
         self.root = root
         self.definitions = definitions
-        self.log, self.times, self.told = root / "log", root / "log.times", root / "told"
+        self.log, self.times, self.reported = root / "log", root / "log.times", root / "told"
         self.log.touch()
-        self.told.mkdir(exist_ok=True)
+        self.reported.mkdir(exist_ok=True)
         self.keeper = self.new_keeper()
 
     def new_keeper(self) -> MetricsKeeper:
-        source = LogMetrics(self.definitions, self.log, self.times, self.told)
+        source = LogMetrics(self.definitions, self.log, self.times, self.reported)
         self.sources.append(source)
         return MetricsKeeper(source, self.root / "curves", self.root / "totals.json")
 
@@ -102,7 +102,7 @@ def test_bytes_that_are_no_text_and_lines_without_end_are_survived(tmp_path):
 
 
 @pytest.mark.parametrize("is_kept", [True, False])
-def test_whoever_takes_over_repeats_nothing_and_leaves_nothing_out(tmp_path, is_kept: bool):
+def test_a_process_that_takes_over_repeats_and_misses_nothing(tmp_path, is_kept: bool):
     host = Host(tmp_path, LOSS)
     for number in range(5):
         saved = (tmp_path / "totals.json").read_bytes() if number else None
@@ -117,7 +117,7 @@ def test_whoever_takes_over_repeats_nothing_and_leaves_nothing_out(tmp_path, is_
     assert len(list((tmp_path / "curves").iterdir())) == 1
 
 
-def test_a_wrong_expression_is_told_and_the_others_work(tmp_path, caplog):
+def test_an_invalid_expression_is_reported_and_the_others_work(tmp_path, caplog):
     host = Host(tmp_path, MetricDefinition(name="bad", regex="("), LOSS)
     host.write(b"loss=1\n", 100.0)
     host.keeper.tick()
@@ -168,10 +168,12 @@ def test_no_process_is_left_when_the_log_has_ended(tmp_path):
 
 
 def searches() -> list[int]:
-    return [child.pid for child in psutil.Process().children() if "pattern_worker" in said(child)]
+    return [
+        child.pid for child in psutil.Process().children() if "pattern_worker" in command_of(child)
+    ]
 
 
-def said(child: psutil.Process) -> str:
+def command_of(child: psutil.Process) -> str:
     with suppress(psutil.Error):  # another test's, which has just ended
         return " ".join(child.cmdline())
     return ""
@@ -180,7 +182,7 @@ def said(child: psutil.Process) -> str:
 def test_lines_of_the_metrics_folder_are_metrics_too(tmp_path):
     host = Host(tmp_path)
     line = {"MetricName": "ce_TRAIN", "Value": 1.5, "Timestamp": 5000, "IterationNumber": 40}
-    (host.told / "17.json").write_text(json.dumps(line) + "\n{rubbish\n[]\n")
+    (host.reported / "17.json").write_text(json.dumps(line) + "\n{rubbish\n[]\n")
     host.keeper.tick()
     host.keeper.tick(last=True)
     assert host.points("ce_TRAIN") == [(40, 5.0, 1.5)]
@@ -211,8 +213,8 @@ def test_the_last_value_of_several_hosts_is_the_newest(tmp_path):
     ],
     ids=["list", "deep", "year", "no time", "before all", "huge", "no step"],
 )
-def test_a_line_that_tells_no_metric_is_passed_over(line: bytes):
-    assert list(told_points(line)) == []
+def test_a_line_without_a_metric_is_skipped(line: bytes):
+    assert list(reported_points(line)) == []
 
 
 def test_one_damaged_metric_costs_itself():

@@ -241,7 +241,7 @@ def test_a_job_that_moves_to_storage_is_read_there(tmp_path: Path):
     job = JobCurves("job", lambda: [place_of(folder) for folder in where])
     assert job.runs()["job"].scalars["loss"].column().values.tolist() == [1.0]
     where[:] = [tmp_path / "store"]
-    job.look()
+    job.refresh()
     assert job.runs()["job"].scalars["loss"].column().values.tolist() == [2.0]
 
 
@@ -262,11 +262,11 @@ def test_a_store_that_goes_away_leaves_what_was_read(
     assert list(job.runs()) == ["job"]
     is_away = True
     assert list(job.runs()) == list(job.runs()) == ["job"]
-    assert job.trouble == "the store does not answer"
-    assert caplog.text.count("the curves of job stand still") == 1
+    assert job.problem == "the store does not answer"
+    assert caplog.text.count("the curves of job are not updated") == 1
     is_away = False
     job.runs()
-    assert job.trouble == ""
+    assert job.problem == ""
 
 
 def test_event_files_in_s3_are_followed(

@@ -58,7 +58,7 @@ def test_a_torn_tail_hides_nothing_before_it(contents: list[bytes], cut: int):
     assert whole == contents[: sum(size <= len(data) for size in sizes)]
 
 
-def test_a_bad_header_ends_the_walk_and_the_next_sound_one_is_found():
+def test_a_bad_header_ends_the_walk_and_the_next_valid_one_is_found():
     first, second = records.frame(b"first"), records.frame(b"second")
     damaged = b"\x01" + first[1:]
     assert list(records.contents(damaged + second)) == []

@@ -19,8 +19,9 @@ from trackside.errors import (
     StoreUnreachable,
 )
 from trackside.storage.cloud import CloudStore
-from trackside.storage.connect import Retry, open_azure, open_s3
+from trackside.storage.connect import Retry, open_bucket, open_s3
 from trackside.storage.credentials import s3_access
+from trackside.texts.storage_schemes import BY_NAME
 
 MIB = 1 << 20
 QUICK = Retry(max_retries=3, first_wait_seconds=0.01, longest_wait_seconds=0.05)
@@ -42,9 +43,7 @@ def unfinished_uploads(server: S3Server, bucket: str) -> list[str]:
     return [upload["Key"] for upload in listed.get("Uploads", [])]
 
 
-def test_a_server_that_is_busy_for_a_while_is_asked_again(
-    store: CloudStore, faulty: FaultProxy
-) -> None:
+def test_a_busy_server_is_retried(store: CloudStore, faulty: FaultProxy) -> None:
     faulty.inject(Fault("PUT", status=503, times=2), Fault("GET", status=429, times=2))
     store.put("k", b"content")
     assert store.get("k") == b"content"
@@ -101,7 +100,7 @@ def test_a_server_that_stays_down_is_named_with_its_status(
             call()
 
 
-def test_nobody_listening_is_named_with_the_address(bucket: str) -> None:
+def test_a_closed_port_is_reported_with_the_address(bucket: str) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{closed.getsockname()[1]}"
@@ -155,7 +154,7 @@ def test_every_part_dropped_once_still_makes_one_whole_object(
     assert unfinished_uploads(s3_server, bucket) == []
 
 
-def test_a_put_whose_answer_is_lost_is_repeated_without_harm(
+def test_a_put_whose_response_is_lost_is_retried_safely(
     store: CloudStore, faulty: FaultProxy
 ) -> None:
     faulty.inject(Fault("PUT", loses_reply=True))
@@ -190,7 +189,7 @@ def test_another_region_is_named(store: CloudStore, faulty: FaultProxy) -> None:
         store.get("k")
 
 
-def test_any_other_answer_is_shown(store: CloudStore, faulty: FaultProxy) -> None:
+def test_any_other_response_is_shown(store: CloudStore, faulty: FaultProxy) -> None:
     faulty.inject(Fault(status=400))
     with pytest.raises(StorageError, match="400: Injected"):
         store.get("k")
@@ -249,4 +248,4 @@ def test_listing_follows_every_page_and_starts_where_it_must(
 
 def test_azure_without_an_account_says_what_to_set() -> None:
     with pytest.raises(AccessRefused, match="AZURE_STORAGE_ACCOUNT_NAME"):
-        open_azure("container")
+        open_bucket(BY_NAME["az"], "container")

@@ -65,7 +65,7 @@ def test_without_an_endpoint_s3_is_embedded_even_with_credentials(profiles: Path
     assert s3_access({"HOME": str(profiles)}) is None
 
 
-def test_amazon_is_reached_only_when_asked_for(profiles: Path) -> None:
+def test_amazon_is_reached_only_on_request(profiles: Path) -> None:
     access = s3_access({"TRACKSIDE_S3": "aws", "HOME": str(profiles)})
     assert access is not None
     assert access.endpoint is None
@@ -82,7 +82,7 @@ def test_the_first_endpoint_variable_counts(place: int) -> None:
     assert access.endpoint == f"http://{ENDPOINT_VARIABLES[place].lower()}:1"
 
 
-def test_embedded_can_be_asked_for_in_spite_of_an_endpoint() -> None:
+def test_embedded_can_be_chosen_in_spite_of_an_endpoint() -> None:
     assert s3_access({"TRACKSIDE_S3": "embedded", "AWS_ENDPOINT_URL": "http://x:1"}) is None
 
 
@@ -125,14 +125,16 @@ def test_profile_files_may_be_elsewhere(profiles: Path) -> None:
 
 
 @pytest.mark.parametrize("profile", ["sso", "role"])
-def test_a_profile_that_needs_the_aws_cli_says_so(profiles: Path, profile: str) -> None:
+def test_the_error_for_a_profile_that_needs_the_aws_cli_names_it(
+    profiles: Path, profile: str
+) -> None:
     access = s3_access({"HOME": str(profiles), "AWS_PROFILE": profile})
     assert access is not None
     assert access.source == "none"
     assert f"aws configure export-credentials --profile {profile}" in access.advice
 
 
-def test_an_endpoint_without_keys_says_what_to_set(tmp_path: Path) -> None:
+def test_the_error_for_an_endpoint_without_keys_says_what_to_set(tmp_path: Path) -> None:
     access = s3_access({"HOME": str(tmp_path), "AWS_ENDPOINT_URL": "http://x:1"})
     assert access is not None
     assert access.source == "none"

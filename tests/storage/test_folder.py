@@ -239,17 +239,17 @@ def test_copying_works_where_the_kernel_cannot_do_it(
     assert store.get("k") == source.read_bytes()
 
 
-def test_listing_after_a_key_does_not_look_into_earlier_folders(tmp_path: Path) -> None:
+def test_listing_after_a_key_does_not_read_earlier_folders(tmp_path: Path) -> None:
     root = tmp_path / "root"
     store = FolderStore(root)
     for day in range(5):
         store.put(f"day-{day}/object", b"x")
-    looked: list[str] = []
+    scanned: list[str] = []
     sys.addaudithook(
-        lambda event, args: looked.append(str(args[0])) if event == "os.scandir" else None
+        lambda event, args: scanned.append(str(args[0])) if event == "os.scandir" else None
     )
     assert keys(store, after="day-3/object") == ["day-4/object"]
-    inside = {Path(path).name for path in looked if path.startswith(str(root))}
+    inside = {Path(path).name for path in scanned if path.startswith(str(root))}
     assert inside == {"root", "day-3", "day-4"}
 
 
@@ -295,7 +295,7 @@ def test_what_the_server_keeps_beside_the_objects_is_no_part_of_the_store(tmp_pa
     (tmp_path / ".trackside" / "keys" / "a%2F").touch()
     assert keys(store) == ["below/.trackside/object"]
     assert list(store.list(".trackside/")) == []
-    with pytest.raises(InvalidKey, match="kept for the server"):
+    with pytest.raises(InvalidKey, match="reserved for the server"):
         store.get(".trackside/keys/a%2F")
 
 

@@ -22,23 +22,23 @@ SURROUNDED = S3Access(None, "eu-central-1", source="surroundings", advice="Set A
 
 
 @pytest.fixture(autouse=True)
-def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+def long_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who gives keys here may stand still for a while."""
     monkeypatch.setattr(instance_credentials, "_SECONDS", 100.0)
 
 
 def given(key_id: str, secret: str, *, seconds: float | None = None) -> bytes:
     end = END if seconds is None else datetime.now(UTC) + timedelta(seconds=seconds)
-    told = {"AccessKeyId": key_id, "SecretAccessKey": secret, "Token": "token"}
-    return json.dumps({**told, "Expiration": f"{end:%Y-%m-%dT%H:%M:%SZ}"}).encode()
+    fields = {"AccessKeyId": key_id, "SecretAccessKey": secret, "Token": "token"}
+    return json.dumps({**fields, "Expiration": f"{end:%Y-%m-%dT%H:%M:%SZ}"}).encode()
 
 
 class KeyGiver:
-    """Answers every request with the same, and keeps them."""
+    """Sends the same response to every request, and records the requests."""
 
-    def __init__(self, answer: bytes) -> None:
-        self.answer = answer
-        self.asked: list[tuple[str, str, dict[str, str], str]] = []
+    def __init__(self, response: bytes) -> None:
+        self.response = response
+        self.requests: list[tuple[str, str, dict[str, str], str]] = []
         giver = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -46,12 +46,12 @@ class KeyGiver:
                 size = int(self.headers.get("content-length", "0"))
                 headers = {name.lower(): value for name, value in self.headers.items()}
                 body = self.rfile.read(size).decode()
-                giver.asked.append((self.command, self.path, headers, body))
-                answer = giver.answered(self.path)
+                giver.requests.append((self.command, self.path, headers, body))
+                response = giver.response_to(self.path)
                 self.send_response(200)
-                self.send_header("content-length", str(len(answer)))
+                self.send_header("content-length", str(len(response)))
                 self.end_headers()
-                self.wfile.write(answer)
+                self.wfile.write(response)
 
             do_PUT = do_POST = do_GET
 
@@ -62,8 +62,8 @@ class KeyGiver:
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
         self.environ = {"AWS_CONTAINER_CREDENTIALS_FULL_URI": f"{self.url}/keys"}
 
-    def answered(self, path: str) -> bytes:
-        return self.answer
+    def response_to(self, path: str) -> bytes:
+        return self.response
 
     def __enter__(self) -> Self:
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
@@ -82,10 +82,10 @@ class KeyGiver:
 class Instance(KeyGiver):
     """As EC2 does: a session first, then the role's name, then its keys."""
 
-    def answered(self, path: str) -> bytes:
+    def response_to(self, path: str) -> bytes:
         if path == "/latest/api/token":
             return b"session"
-        return b"my-role\n" if path.endswith("/security-credentials/") else self.answer
+        return b"my-role\n" if path.endswith("/security-credentials/") else self.response
 
 
 def test_keys_that_are_configured_are_taken_as_they_are():
@@ -102,25 +102,25 @@ def test_a_container_is_known_by_its_token(tmp_path: Path):
             "http_proxy": "http://127.0.0.1:1",
         }
         assert keys_for(SURROUNDED, environ) == EXPECTED
-        [(method, path, headers, _)] = giver.asked
+        [(method, path, headers, _)] = giver.requests
     assert (method, path, headers["authorization"]) == ("GET", "/keys", "it is me")
 
 
 def test_a_web_identity_assumes_its_role(tmp_path: Path):
     (tmp_path / "token").write_text("it is me\n")
-    answer = f"""<AssumeRoleWithWebIdentityResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/">
+    response = f"""<AssumeRoleWithWebIdentityResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/">
 <AssumeRoleWithWebIdentityResult><Credentials><AccessKeyId>ID</AccessKeyId>
 <SecretAccessKey>hush</SecretAccessKey><SessionToken>token</SessionToken>
 <Expiration>{END:%Y-%m-%dT%H:%M:%SZ}</Expiration></Credentials>
 </AssumeRoleWithWebIdentityResult></AssumeRoleWithWebIdentityResponse>"""
-    with KeyGiver(answer.encode()) as giver:
+    with KeyGiver(response.encode()) as giver:
         environ = {
             "AWS_ENDPOINT_URL_STS": giver.url,
             "AWS_WEB_IDENTITY_TOKEN_FILE": str(tmp_path / "token"),
             "AWS_ROLE_ARN": "arn:aws:iam::000000000000:role/trainer",
         }
         assert keys_for(SURROUNDED, environ) == EXPECTED
-        [(method, _, _, body)] = giver.asked
+        [(method, _, _, body)] = giver.requests
     form = {name: value for name, [value] in parse_qs(body).items()}
     assert method == "POST"
     assert form["Action"] == "AssumeRoleWithWebIdentity"
@@ -133,21 +133,21 @@ def test_an_instance_has_the_keys_of_its_role():
     with Instance(given("ID", "hush")) as giver:
         environ = {"AWS_EC2_METADATA_SERVICE_ENDPOINT": giver.url}
         assert keys_for(access, environ) == EXPECTED
-        assert [(method, path) for method, path, _, _ in giver.asked] == [
+        assert [(method, path) for method, path, _, _ in giver.requests] == [
             ("PUT", "/latest/api/token"),
             ("GET", "/latest/meta-data/iam/security-credentials/"),
             ("GET", "/latest/meta-data/iam/security-credentials/my-role"),
         ]
-        assert giver.asked[2][2]["x-aws-ec2-metadata-token"] == "session"
+        assert giver.requests[2][2]["x-aws-ec2-metadata-token"] == "session"
 
 
 @pytest.mark.parametrize("answer", [b"", b"<html>", b"{}", b"[]"])
-def test_surroundings_that_give_nothing_are_told_with_the_way_out(answer: bytes):
-    with KeyGiver(answer) as giver, pytest.raises(StoreUnreachable, match="Set AWS_PROFILE"):
+def test_the_error_for_a_platform_without_keys_has_the_way_out(response: bytes):
+    with KeyGiver(response) as giver, pytest.raises(StoreUnreachable, match="Set AWS_PROFILE"):
         keys_for(SURROUNDED, giver.environ)
 
 
-def test_a_machine_that_is_no_instance_is_told_so():
+def test_a_machine_that_is_no_instance_is_an_error():
     access = S3Access(None, "eu-central-1", source="instance", advice="Set AWS_PROFILE.")
     environ = {"AWS_EC2_METADATA_SERVICE_ENDPOINT": "http://127.0.0.1:1"}
     with pytest.raises(InvalidSetting, match="Set AWS_PROFILE"):

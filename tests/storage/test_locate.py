@@ -127,7 +127,7 @@ def test_a_file_uri_of_another_machine_is_refused() -> None:
         locate("file://server/share", home=HOME)
 
 
-def test_a_hurried_question_to_a_store_that_is_away_ends_within_seconds(
+def test_a_hurried_request_to_a_store_that_is_away_ends_within_seconds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with socket.socket() as closed:

@@ -81,7 +81,7 @@ def test_the_next_download_into_a_folder_sweeps_it(tmp_path: Path) -> None:
     assert os.listdir(target) == ["b"]
 
 
-def test_a_link_that_looks_unfinished_leads_the_sweep_nowhere(folder: Path, tmp_path: Path) -> None:
+def test_the_sweep_does_not_follow_a_link_named_as_unfinished(folder: Path, tmp_path: Path) -> None:
     precious = tmp_path / "precious"
     precious.write_bytes(b"kept")
     (folder / ".trackside-0-0-0.part").symlink_to(precious)

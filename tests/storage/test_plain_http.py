@@ -23,7 +23,7 @@ CONTENT = os.urandom(3 * PART_BYTES)
 
 
 @pytest.fixture(autouse=True)
-def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+def long_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine that stands still for a while is nothing out of the ordinary here."""
     monkeypatch.setattr(plain_http, "_CONNECT_SECONDS", 100.0)
     monkeypatch.setattr(plain_http, "_SILENCE_SECONDS", 100)
@@ -89,9 +89,9 @@ def answering(answer: bytes) -> Iterator[str]:
 
     def serve() -> None:
         with listener.accept()[0] as line:
-            asked = b""
-            while not asked.endswith(b"\r\n\r\n"):
-                asked += line.recv(4096)
+            request = b""
+            while not request.endswith(b"\r\n\r\n"):
+                request += line.recv(4096)
             line.sendall(answer)
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -113,7 +113,7 @@ def answering(answer: bytes) -> Iterator[str]:
     ],
     ids=["it breaks off", "another version", "no version", "the whole", "less", "no length"],
 )
-def test_an_answer_that_is_not_as_asked_leaves_no_byte(
+def test_a_response_that_does_not_match_leaves_no_byte(
     tmp_path: Path, head: bytes, num_moved: int
 ) -> None:
     body = CONTENT[:50_000]

@@ -250,20 +250,20 @@ def test_a_listing_that_fails_midway_is_raised(s3: Store, faulty: FaultProxy, ta
 
 
 @pytest.mark.parametrize(
-    ("size", "said"),
+    ("size", "message"),
     [(2 * PART_BYTES, f"needs {2 * PART_BYTES} bytes"), (700_000, "No space left")],
 )
 def test_a_full_disk_is_named_and_left_clean(
-    store: Store, tmp_path: Path, size: int, said: str
+    store: Store, tmp_path: Path, size: int, message: str
 ) -> None:
     with small_disk(tmp_path / "disk") as disk:
         fill(store, {f"k{n}": size for n in range(3)})
-        with pytest.raises(DiskFull, match=said):
+        with pytest.raises(DiskFull, match=message):
             fetch(store, disk)
         left_in(disk)
 
 
-def test_a_download_stops_when_asked(s3: Store, faulty: FaultProxy, target: Path) -> None:
+def test_a_download_stops_on_request(s3: Store, faulty: FaultProxy, target: Path) -> None:
     fill(s3, {"a large one": 3 * PART_BYTES} | {f"k{n}": 2000 for n in range(60)})
     faulty.inject(Fault("GET .*/(k|a)", seconds_per_kib=0.05, times=10_000))
     stop = threading.Event()
@@ -273,7 +273,7 @@ def test_a_download_stops_when_asked(s3: Store, faulty: FaultProxy, target: Path
     assert "a large one" not in left_in(target)
 
 
-def test_nothing_is_fetched_when_stop_was_asked_before(store: Store, target: Path) -> None:
+def test_nothing_is_fetched_if_stop_was_requested_before(store: Store, target: Path) -> None:
     fill(store, {f"k{n}": 10 for n in range(60)})
     stop = threading.Event()
     stop.set()

@@ -15,8 +15,8 @@ from trackside.records.spec import Channel, JobSpec, RuleConfiguration
 from trackside.rules.parameters import trial_locations
 from trackside.settings import Settings
 from trackside.storage.locate import local_path
+from trackside.texts.storage_schemes import OBJECT_STORES
 
-STORES = ("s3://", "gs://", "az://")
 _URI = r"(https|s3)://([^/]+)/?(.*)"
 _PATTERN = f"Member must satisfy regular expression pattern: {_URI}"
 _SHARED = (
@@ -49,7 +49,7 @@ class Locations:
 
     def _problem(self, uri: str, *, is_admin: bool) -> str:
         """The constraint that it breaks; empty when it may be named."""
-        if uri.startswith(STORES):
+        if uri.startswith(OBJECT_STORES):
             return ""
         if not uri.startswith(("/", "file://")):
             return _PATTERN  # a relative path, or an unknown scheme
@@ -99,7 +99,7 @@ def _rules(spec: JobSpec) -> Iterator[tuple[str, RuleConfiguration]]:
 def _manifests(spec: JobSpec) -> Iterator[Violation]:
     """One in a folder may name any file of the machine; one in a store only objects."""
     for index, channel in enumerate(spec.inputs):
-        if _is_manifest(channel) and not channel.uri.startswith(STORES):
+        if _is_manifest(channel) and not channel.uri.startswith(OBJECT_STORES):
             advice = "must be in an object store: this is a manifest, and could name any file"
             yield Violation(_channel(index), channel.uri, advice)
 

@@ -15,6 +15,7 @@ import numpy
 
 from trackside.curves.columns import Reals
 from trackside.curves.event_reader import Follower, Series
+from trackside.curves.machine_curves import CLOUDWATCH, FOLDER
 from trackside.errors import DamagedJob, JobNotFound
 from trackside.jobs.jobs import Jobs
 from trackside.jobs.records import Record
@@ -24,13 +25,6 @@ NAMESPACE = "/aws/sagemaker/TrainingJobs"
 JOB, HOST = "TrainingJobName", "Host"
 """The names of the two dimensions; a metric has one of them."""
 
-_MACHINE = {
-    "CPUUtilization": re.compile(r"cpu/core_\d+_percent"),
-    "MemoryUtilization": re.compile(r"memory/used_percent"),
-    "GPUUtilization": re.compile(r"gpu_\d+/utilization_percent"),
-    "GPUMemoryUtilization": re.compile(r"gpu_\d+/memory_percent"),
-}
-"""Each is the sum of the matching figures: four cores are up to 400 percent."""
 _MOST_KEPT = 16
 
 MOST_DATAPOINTS = 1440
@@ -91,11 +85,11 @@ class MetricValues:
             found = self._series(record, "trackside")
             tag = curve_name(namespace, name, dimensions)
             return _joined([each for each in found if each.tag == tag])
-        if namespace == NAMESPACE and set(dimensions) == {HOST} and name in _MACHINE:
+        if namespace == NAMESPACE and set(dimensions) == {HOST} and name in CLOUDWATCH:
             job, _, host = dimensions[HOST].partition("/")
-            found = self._series(self._record(job), "system")
+            found = self._series(self._record(job), FOLDER)
             mine = [each for each in found if each.run == host]
-            return _summed([each for each in mine if _MACHINE[name].fullmatch(each.tag)])
+            return _summed([each for each in mine if CLOUDWATCH[name].matches(each.tag)])
         return _joined([])
 
     def metrics(self, job: str, namespace: str = NAMESPACE) -> Iterator[Metric]:
@@ -109,10 +103,10 @@ class MetricValues:
                 yield Metric(name.removeprefix(before), JOB, job, namespace)
         if namespace != NAMESPACE:
             return
-        found = {(each.run, each.tag) for each in self._series(record, "system")}
+        found = {(each.run, each.tag) for each in self._series(record, FOLDER)}
         for host in record.spec.hosts:
-            for name, pattern in _MACHINE.items():
-                if any(run == host and pattern.fullmatch(tag) for run, tag in found):
+            for name, figure in CLOUDWATCH.items():
+                if any(run == host and figure.matches(tag) for run, tag in found):
                     yield Metric(name, HOST, f"{job}/{host}")
 
     def _record(self, job: str) -> Record | None:

@@ -1,7 +1,7 @@
 """Watches scripts that know nothing of capture. Armed by `site/sitecustomize.py`, before torch.
 
 Nothing of torch is imported here, and nothing happens until the script imports it; the hook is
-made when a model is first called for training. docs/capture.md tells how to switch it on.
+made when a model is first called for training. docs/capture.md describes how to enable it.
 """
 
 import logging
@@ -20,18 +20,18 @@ from trackside.capture.environment import CaptureEnvironment
 from trackside.capture.model import functional_losses
 
 _QUIET_STEPS = 20
-"""Training steps without a new model after which nobody looks for further ones, until an optimizer
-makes its first step."""
+"""Training steps without a new model after which module calls are no longer watched, until an
+optimizer makes its first step."""
 
 logger = logging.getLogger(__name__)
 
 
 def arm() -> None:
-    """Wait for torch, if the environment asks for capture and there is a configuration."""
+    """Wait for torch, if the environment enables capture and there is a configuration."""
     environment = CaptureEnvironment.load()
     if not (environment.auto and environment.enabled and environment.hook_config.is_file()):
         return
-    other_frameworks.say_at_exit(environment)
+    other_frameworks.report_at_exit(environment)
     if "torch" in sys.modules:
         discover()
     else:
@@ -39,7 +39,7 @@ def arm() -> None:
 
 
 def discover() -> None:
-    """Look at every module call until the models are known, then only at those."""
+    """Watch every module call until the models are known, then only theirs."""
     from trackside.capture.model.loader_watch import note_made  # imports torch
 
     functional_losses.install()
@@ -72,9 +72,9 @@ class Discovery:
     def install(self) -> None:
         optimizer = sys.modules["torch.optim.optimizer"]
         self._updates = optimizer.register_optimizer_step_post_hook(self._on_update)
-        self._look_out()
+        self._watch_calls()
         self._bare.install()
-        # torch.compile says so whenever there are global hooks; ours are gone in a few steps.
+        # torch.compile warns about any global hook; ours are removed after a few steps.
         warnings.filterwarnings("ignore", message="Using `torch.compile.module.` when there are")
 
     def remove(self) -> None:
@@ -82,7 +82,7 @@ class Discovery:
         self._updates.remove()
         self._bare.remove()
 
-    def _look_out(self) -> None:
+    def _watch_calls(self) -> None:
         module = sys.modules["torch"].nn.modules.module
         self._depth = 0
         self._handles = [
@@ -103,9 +103,9 @@ class Discovery:
                 self._give_up_when_quiet()
             return
         try:
-            self._look_at(module, args)
+            self._inspect(module, args)
         except Exception:
-            logger.warning("Capture could not be set up; training goes on.", exc_info=True)
+            logger.warning("Capture could not be set up; training continues.", exc_info=True)
             self.remove()
 
     def _on_return(self, module: Any, args: Any, output: Any) -> None:
@@ -117,7 +117,7 @@ class Discovery:
             self._optimizers[id(optimizer)] = weakref.ref(optimizer)
             if self._hook is not None and not self._handles:  # one for another model, perhaps
                 self._quiet_since = self._hook.step
-                self._look_out()
+                self._watch_calls()
         if not self._evaluated:
             return
         changed = {
@@ -131,7 +131,7 @@ class Discovery:
                 self._trained.add(key)
                 del self._evaluated[key]
 
-    def _look_at(self, module: Any, args: Any) -> None:
+    def _inspect(self, module: Any, args: Any) -> None:
         torch = sys.modules["torch"]
         if isinstance(module, torch.nn.modules.loss._Loss):
             if self._depth == 1 and self._hook is not None and not _is_of_torch(module):
@@ -152,7 +152,7 @@ class Discovery:
         self._seen.add(id(module))
         if self._hook is None:
             self._bare.remove()  # before the hook wraps the same functions
-            if self._make_hook() is None:  # the script brought its own
+            if self._make_hook() is None:  # the script made its own
                 self.remove()
                 return
         self._quiet_since = self._hook.step
@@ -225,4 +225,4 @@ class _ThenDiscover(Loader):
         try:
             discover()
         except Exception:
-            logger.warning("Capture could not be set up; training goes on.", exc_info=True)
+            logger.warning("Capture could not be set up; training continues.", exc_info=True)

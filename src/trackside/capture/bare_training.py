@@ -1,7 +1,7 @@
-"""Watches trainings of bare tensors, in which no module is called that a step could begin with.
+"""Watches trainings of bare tensors, in which no module call starts a step.
 
-`autohook.py` owns it, and takes it away when it finds a model first. What the tensors are called
-is `bare_tensors.py`'s to say.
+`autohook.py` owns it, and removes it if it finds a model first. `bare_tensors.py` names the
+tensors.
 """
 
 import logging
@@ -20,9 +20,9 @@ _NUM_KEPT = 64
 
 
 class BareTraining:
-    """Begins a step with the first loss since the last backward.
+    """Starts a step with the first loss since the last backward.
 
-    `make_hook` returns None where the script has brought its own.
+    `make_hook` returns None if the script made its own.
     """
 
     def __init__(self, make_hook: Callable[[], Any]) -> None:
@@ -34,7 +34,7 @@ class BareTraining:
         self._modules: weakref.WeakSet[Any] = weakref.WeakSet()
         self._kept: list[tuple[weakref.ref[Any], Any]] = []
         """Tensors that the last backward went to, and what was in them."""
-        self._is_begun = False
+        self._is_started = False
         self._is_over = False
         self._wrapping: Any = None
         self._in_front: Any = None
@@ -50,7 +50,7 @@ class BareTraining:
         functional_losses.listen(self._on_loss)
 
     def remove(self) -> None:
-        """For good: where somebody has wrapped the same since, calls still come here."""
+        """Permanently: if other code has wrapped the same since, calls still arrive here."""
         self._is_over = True
         self._in_front.undo()
         self._wrapping.undo()
@@ -67,7 +67,7 @@ class BareTraining:
             self._optimizers.append(weakref.ref(optimizer))
 
     def _on_loss(self, name: str, args: Any, kwargs: Any, frame: FrameType, result: Any) -> None:
-        if not (self._is_begun or self._is_over) and getattr(result, "requires_grad", False):
+        if not (self._is_started or self._is_over) and getattr(result, "requires_grad", False):
             self._begin(result)
 
     def _on_first_backward(self, loss: Any, *_: Any, **__: Any) -> None:
@@ -76,20 +76,20 @@ class BareTraining:
             self._begin(loss, is_backward=True)
 
     def _on_backward(self, loss: Any, *_: Any, **__: Any) -> None:
-        if not (self._is_begun or self._is_over):
+        if not (self._is_started or self._is_over):
             self._begin(loss)
-        self._is_begun = False
+        self._is_started = False
 
     def _begin(self, loss: Any, *, is_backward: bool = False) -> None:
         try:
             if self._tensors is None and not self._start(loss, is_backward=is_backward):
                 return
             self._hook.begin(self._tensors)
-            self._is_begun = not is_backward
+            self._is_started = not is_backward
             if is_backward:  # the hook comes too late to see it by itself
                 self._hook.note_loss(loss)
         except Exception:
-            logger.warning("Capture could not be set up; training goes on.", exc_info=True)
+            logger.warning("Capture could not be set up; training continues.", exc_info=True)
             self.remove()
 
     def _start(self, loss: Any, *, is_backward: bool) -> bool:
@@ -108,13 +108,13 @@ class BareTraining:
         self._kept = []
         self._hook.register_module(tensors)
         self._tensors = tensors
-        # Before what the hook has put there: a step begins, then its loss is looked at.
+        # Before the hook's own wrapper: a step starts, then its loss is read.
         self._in_front.wrap(sys.modules["torch"].Tensor, "backward", before=self._on_backward)
         return True
 
     def _is_changed(self, leaves: list[Any]) -> bool:
-        """Since the last backward, by hand. Where there are optimizers or modules, other things
-        than a model are changed by hand: inputs, for one, by those who attack."""
+        """Since the last backward, by the script itself. If there are optimizers or modules, such
+        changes are to other tensors: to inputs, in adversarial attacks."""
         if self._modules or self._optimizers:
             return False
         kept = {id(tensor): values for ref, values in self._kept if (tensor := ref()) is not None}

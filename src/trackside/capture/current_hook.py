@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _current: "Hook | None" = None
 _writing: dict[str, tuple[int, Callable[[], None]]] = {}
-"""A place to the thread that trains, and what to call there."""
+"""A location to the training thread, and what to call there."""
 
 
 def current_hook() -> "Hook | None":
@@ -33,20 +33,20 @@ def del_hook() -> None:
     _current = None
 
 
-def begin_writing(place: Location, flush: Callable[[], None]) -> None:
-    _writing[_name(place)] = (threading.get_ident(), flush)
+def begin_writing(location: Location, flush: Callable[[], None]) -> None:
+    _writing[_name(location)] = (threading.get_ident(), flush)
 
 
-def end_writing(place: Location) -> None:
-    _writing.pop(_name(place), None)
+def end_writing(location: Location) -> None:
+    _writing.pop(_name(location), None)
 
 
-def flush_writing(place: Location) -> None:
+def flush_writing(location: Location) -> None:
     """Does nothing in other threads than the one that trains: a step is taken in that alone."""
-    thread, flush = _writing.get(_name(place), (0, None)) if _writing else (0, None)
+    thread, flush = _writing.get(_name(location), (0, None)) if _writing else (0, None)
     if flush is not None and thread == threading.get_ident():
         flush()
 
 
-def _name(place: Location) -> str:
-    return place.uri.rstrip("/") if place.local is None else os.path.realpath(place.local)
+def _name(location: Location) -> str:
+    return location.uri.rstrip("/") if location.local is None else os.path.realpath(location.local)

@@ -1,6 +1,6 @@
-"""How element types are stored in segments and given back to users, who get numpy arrays.
+"""How element types are stored in segments and returned to users as numpy arrays.
 
-Numpy has no bfloat16 and no float8: those come back as float32, which holds every value of theirs.
+Numpy has no bfloat16 and no float8: those are returned as float32, which holds all their values.
 """
 
 from collections.abc import Callable

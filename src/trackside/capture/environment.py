@@ -55,16 +55,16 @@ class CaptureEnvironment:
 
 @dataclass(frozen=True, slots=True)
 class TrialEnvironment:
-    """How long those who read a trial wait for what is late."""
+    """How long readers of a trial wait for late files."""
 
     end_delay_seconds: float | None = None
-    """SMDEBUG_TRAINING_END_DELAY_REFRESH: from the end marker to the last look. None: what the
-    slower of several workers may need, and no time for a single one."""
+    """SMDEBUG_TRAINING_END_DELAY_REFRESH: from the end marker to the last refresh. None: what
+    the slower of several workers may need, and no delay for a single one."""
     most_incomplete_steps: int = 1000
     """SMDEBUG_INCOMPLETE_STEP_WAIT_WINDOW: with more, the older half counts as complete."""
     num_file_retries: int = 100
-    """SMDEBUG_MISSING_EVENT_FILE_RETRY_LIMIT: further looks for an event file that is not
-    there yet."""
+    """SMDEBUG_MISSING_EVENT_FILE_RETRY_LIMIT: retries for an event file that is not there
+    yet."""
 
     @classmethod
     def load(cls, environ: Mapping[str, str] | None = None) -> "TrialEnvironment":
@@ -82,7 +82,7 @@ class TrialEnvironment:
 
 @dataclass(frozen=True, slots=True)
 class LogEnvironment:
-    """Where messages go, for those who say so by smdebug's variables."""
+    """Where messages go, by smdebug's variables."""
 
     level: str = "info"
     """SMDEBUG_LOG_LEVEL: debug, info, warning, error, critical or off."""

@@ -3,7 +3,7 @@
 SMDebugError
 ├── SMDebugTypeError, SMDebugValueError, SMDebugRuntimeError, SMDebugNotImplementedError
 │                                   each is also the builtin of that name
-├── SMDebugCustomerError            an error in what the user brought
+├── SMDebugCustomerError            an error in the user's code or input
 ├── TensorUnavailable               no tensor of this name so far
 ├── TensorUnavailableForStep        not saved at this step, and it never will be
 │   └── ShapeUnavailableForStep

@@ -49,8 +49,8 @@ class Failures:
             "count": 1,
         }
         logger.warning(
-            "Capture met a problem in %s and goes on without it; training is not affected. "
-            "%s: %s (said once; counted in %s)",
+            "Capture had a problem in %s and continues without it; training is not affected. "
+            "%s: %s (logged once; counted in %s)",
             where,
             type(error).__name__,
             error,

@@ -54,15 +54,14 @@ from trackside.capture.sinks.sink import Sink
 from trackside.capture.smdebug_log import follow_variables
 from trackside.capture.steps.loss_finder import LossFinder
 from trackside.capture.steps.resume import ResumeState
-from trackside.capture.steps.step_clock import start_step_clock
 from trackside.capture.steps.step_course import StepCourse
+from trackside.capture.steps.step_events import start_step_clock
 from trackside.capture.steps.stepper import GradientsAt, Stepper
 from trackside.capture.vitals.anatomy_facts import AnatomyFacts
 from trackside.capture.vitals.updates import has_closure
 from trackside.capture.vitals.vitals import COLLECTION as VITALS
 from trackside.capture.vitals.vitals import Vitals
-from trackside.capture.writing.distributed import rank_and_size
-from trackside.capture.writing.trial_place import TrialPlace
+from trackside.capture.writing.trial_output import TrialOutput, rank_and_size
 from trackside.capture.writing.writer import SegmentWriter, WriterLimits
 from trackside.settings import Settings
 from trackside.storage.locate import locate
@@ -103,8 +102,8 @@ class Hook(Extensible):
             ("gradients_at", gradients_at, get_args(GradientsAt)),
         ):
             if choice not in known:
-                told = ", ".join(map(repr, known))
-                raise SMDebugValueError(f"{name}={choice!r} is not one of {told}.")
+                choices = ", ".join(map(repr, known))
+                raise SMDebugValueError(f"{name}={choice!r} is not one of {choices}.")
         environment = environment or CaptureEnvironment.load()
         self.out_dir = os.path.expanduser(out_dir)
         self.dry_run = dry_run
@@ -131,15 +130,15 @@ class Hook(Extensible):
         self._saves_tensors = vitals != "only"
         self._watches_optimizers = False
 
-        self._place = TrialPlace(
+        self._output = TrialOutput(
             self.out_dir,
             rank=self.rank,
             num_workers=self.num_workers,
             all_write=include_workers == "all",
             dry_run=dry_run,
         )
-        writes = self._place.is_writer
-        self.failures = Failures(self._place.location.local)
+        writes = self._output.is_writer
+        self.failures = Failures(self._output.location.local)
         self._prepare_extensions()
         self._stepper = Stepper(
             self.failures,
@@ -151,7 +150,7 @@ class Hook(Extensible):
         self._loss_finder = LossFinder(self._stepper, self.failures)
         self.collection_manager.gradients_at = gradients_at
         self._outlet = Sink(
-            self._place.location,
+            self._output.location,
             self.failures,
             writer=SegmentWriter(self.out_dir, self.worker, limits=_limits(environment))
             if writes and not dry_run
@@ -177,7 +176,7 @@ class Hook(Extensible):
         atexit.register(self.close)
         set_hook(self)
         if writes:
-            begin_writing(self._place.location, self.flush)
+            begin_writing(self._output.location, self.flush)
 
     @classmethod
     def create_from_json_file(cls, json_file_path: str | None = None) -> "Hook":
@@ -262,7 +261,7 @@ class Hook(Extensible):
             self._extend_loss(loss_module)
 
     def follow_training(self, *, loss_modules: bool = False) -> None:
-        """Find losses nobody registers, and take modes from `model.training`, until `set_mode`.
+        """Find unregistered losses, and take modes from `model.training`, until `set_mode`.
 
         With `loss_modules` those of torch that the script calls are saved under their class.
         """
@@ -328,7 +327,7 @@ class Hook(Extensible):
     ) -> None:
         """Filed at once, under the step and mode of this moment, whatever the save interval.
 
-        What is no number, as text, is not saved; that is reported, and training goes on.
+        What is not a number, such as text, is not saved; that is reported, and training continues.
         """
         size = value.numel() if isinstance(value, Tensor) else getattr(value, "size", 1)
         if size != 1:
@@ -368,7 +367,7 @@ class Hook(Extensible):
         if self._is_closed or os.getpid() != self._pid:
             return
         self._is_closed = True
-        end_writing(self._place.location)
+        end_writing(self._output.location)
         self._close()
         atexit.unregister(self.close)
         if current_hook() is self:
@@ -420,7 +419,7 @@ class Hook(Extensible):
         self._course.clock = start_step_clock(configuration, self.rank)
 
     def _tensorboard_folder(self) -> Path | None:
-        if not self.tensorboard_dir or not self._place.is_writer:
+        if not self.tensorboard_dir or not self._output.is_writer:
             return None
         folder = locate(self.tensorboard_dir, home=Settings.load().home).local
         if folder is None:
@@ -454,7 +453,7 @@ class Hook(Extensible):
         self.export_collections()
 
     def _watch_optimizers(self) -> None:
-        if self._watches_optimizers or not self._place.is_writer:
+        if self._watches_optimizers or not self._output.is_writer:
             return
         self._watches_optimizers = True
         self._handles.append(register_optimizer_step_pre_hook(self._before_optimizer))
@@ -504,7 +503,7 @@ class Hook(Extensible):
         self.export_collections()
         self._outlet.close(end_marker=self.rank == 0 and not self._under_platform)
         self._course.outlet = None
-        self._place.release()
+        self._output.release()
 
 
 def get_hook(
@@ -512,7 +511,7 @@ def get_hook(
 ) -> Hook | None:
     """The process's hook, made from the configuration file on request if there is such a file.
 
-    None where `USE_SMDEBUG` is false, whoever has made one.
+    None if `USE_SMDEBUG` is false, even if there is one.
     """
     if not CaptureEnvironment.load().enabled:
         return None
@@ -526,7 +525,7 @@ def get_hook(
 
 
 def _as_number(name: str, value: Any) -> float:
-    """Not whatever `float` takes: text that looks like a number is still no number."""
+    """Not all that `float` accepts: numeric text is not a number."""
     plain = value.item() if hasattr(value, "item") else value
     if not isinstance(plain, Number) or isinstance(plain, complex):
         raise SMDebugTypeError(

@@ -98,7 +98,7 @@ class Extensible:
             self._tap(loss, loss_name(loss))
 
     def _prepare_extensions(self) -> None:
-        """Before anything is registered: what a subclass defines in vain is said."""
+        """Before anything is registered: warns about overrides that have no effect."""
         self.module_maps, self._loss_names = {}, set()
         ours = Extensible.__mro__
         found = [

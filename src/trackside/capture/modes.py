@@ -4,7 +4,7 @@ from enum import Enum
 
 
 class ModeKeys(Enum):
-    """Names and numbers are smdebug's; GLOBAL stands for "whatever the mode" in queries."""
+    """Names and numbers are smdebug's; GLOBAL means any mode in queries."""
 
     TRAIN = 1
     EVAL = 2

@@ -1,6 +1,6 @@
-"""Says that a script was not watched because it trains with another framework than PyTorch.
+"""Reports that a script was not watched because it trains with another framework than PyTorch.
 
-Once for each job, when the script ends: in its log, and in a file of the trial that `show` and
+Once per job, when the script ends: in its log, and in a file of the trial that `show` and
 rules read. Without it a watched job with nothing in it looks like a healthy one.
 """
 
@@ -28,11 +28,11 @@ _HOOK = "trackside.capture.hook"
 """Loaded as soon as anything is watched."""
 
 
-def say_at_exit(environment: CaptureEnvironment) -> None:
-    atexit.register(_say, environment)
+def report_at_exit(environment: CaptureEnvironment) -> None:
+    atexit.register(_report, environment)
 
 
-def _say(environment: CaptureEnvironment) -> None:
+def _report(environment: CaptureEnvironment) -> None:
     framework = next((name for module, name in _FRAMEWORKS.items() if module in sys.modules), None)
     if framework is None or _HOOK in sys.modules:
         return
@@ -45,7 +45,7 @@ def _say(environment: CaptureEnvironment) -> None:
 
 
 def _leave_marker(environment: CaptureEnvironment, framework: str) -> bool:
-    """Whether this process is the first to say it, and no other of the job is watched."""
+    """Whether this process is the first to report it, and no other of the job is watched."""
     # Every Python that the script starts loads this module: what few need is loaded here.
     from trackside.capture.selection.configuration import read_configuration
     from trackside.capture.trial_layout import COLLECTIONS, UNWATCHED

@@ -1,5 +1,5 @@
-"""Switches a trial's looking for new data off and on. After the block it is the other way round:
-smdebug's own behaviour, which rules are written for."""
+"""Switches a trial's refresh off and on. After the block it is the opposite: smdebug's behaviour,
+which rules are written for."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ _Trials = TypeVar("_Trials", Trial, list[Trial])
 
 @contextmanager
 def no_refresh(trials: _Trials) -> Iterator[_Trials]:
-    """Inside, nothing new is seen: every query answers about the same steps."""
+    """Inside, nothing new is read: every query sees the same steps."""
     _set(trials, False)
     try:
         yield trials
@@ -22,7 +22,7 @@ def no_refresh(trials: _Trials) -> Iterator[_Trials]:
 
 @contextmanager
 def refresh(trials: _Trials) -> Iterator[_Trials]:
-    """Inside, every query looks for new data first."""
+    """Inside, every query reads new data first."""
     _set(trials, True)
     try:
         yield trials

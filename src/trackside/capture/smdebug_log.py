@@ -1,6 +1,6 @@
-"""Sends what Trackside says in a script where smdebug's variables want it, if one of them is set.
+"""Sends Trackside's log messages in a script where smdebug's variables say, if one of them is set.
 
-Without them nothing is touched: the script's own logging decides, as with any library.
+Without them nothing changes: the script's own logging decides, as with any library.
 """
 
 import logging
@@ -23,11 +23,11 @@ _LEVELS = {
     "off": logging.CRITICAL + 1,
 }
 _MOST_KNOWN = 10_000
-"""Messages that are remembered; with more, counting begins anew."""
+"""Messages that are remembered; beyond that, counting restarts."""
 
 
 def follow_variables() -> None:
-    """Once in a process, and not where somebody has given Trackside's logger handlers before."""
+    """Once in a process, and not if Trackside's logger already has handlers."""
     wanted = LogEnvironment.load()
     if wanted is None or LOGGER.handlers:
         return

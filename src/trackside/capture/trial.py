@@ -20,11 +20,10 @@ from trackside.capture.exceptions import (
 )
 from trackside.capture.modes import ModeKeys
 from trackside.capture.reading.collections_file import CollectionsFiles
-from trackside.capture.reading.cube import Cube, read_cube
+from trackside.capture.reading.cube import Cube, plot_cube, read_cube
 from trackside.capture.reading.extras import import_extra
 from trackside.capture.reading.frames import table_columns
 from trackside.capture.reading.numpy_reductions import column_name
-from trackside.capture.reading.plot import plot_cube
 from trackside.capture.reading.segment_source import SegmentSource
 from trackside.capture.reading.smdebug_source import SmdebugSource
 from trackside.capture.reading.step_table import StepState, StepTable
@@ -37,9 +36,9 @@ from trackside.settings import Settings
 from trackside.storage.locate import Location, locate
 
 POLL_SECONDS = 2.0
-"""Between looks at an object store when waiting for a trial to begin or for a step."""
+"""Between polls of an object store when waiting for a trial to start or for a step."""
 LOCAL_POLL_SECONDS = 0.25
-"""The same for a folder of this machine, where a look costs nothing."""
+"""The same for a folder of this machine, where a poll costs nothing."""
 END_DELAY_SECONDS = 1.0
 """After the end marker of several workers: time for the files of the slower ones."""
 _SMDEBUG_OPTIONS = frozenset({"cache", "check", "index_mode", "parallel"})
@@ -88,7 +87,7 @@ def create_trial(
 
 
 class Trial:
-    """Every query looks for new data first, until the job has ended. See `no_refresh`."""
+    """Every query reads new data first, until the job has finished. See `no_refresh`."""
 
     def __init__(
         self,
@@ -99,7 +98,7 @@ class Trial:
         home: Path | None = None,
         location: Location | None = None,
     ) -> None:
-        """`location`: the place itself, for who has found it already."""
+        """`location`: if it is known already."""
         self.path = str(path).strip()
         self.name = name or self.path.rstrip("/").rpartition("/")[2]
         self.range_steps = range_steps
@@ -158,7 +157,7 @@ class Trial:
         self.maybe_refresh()
         patterns = [regex] if isinstance(regex, str) else [*(regex or ())]
         names = self._names_at(step, mode)
-        if not _asks_for_vitals(patterns, collection):
+        if not _selects_vitals(patterns, collection):
             names = [name for name in names if not name.startswith(VITALS)]
         if regex is not None:
             names = _matching(names, patterns)
@@ -194,7 +193,7 @@ class Trial:
         return self.step_table.without_aside(mode, with_incomplete=show_incomplete_steps)
 
     def modes(self) -> list[ModeKeys]:
-        """Modes seen; never GLOBAL, which stands for all."""
+        """Modes seen; never GLOBAL, which means all."""
         self.maybe_refresh()
         return self.step_table.modes
 
@@ -234,7 +233,7 @@ class Trial:
     @property
     def _global_to_mode(self) -> Mapping[int, tuple[ModeKeys, int]]:
         """smdebug's own attribute, which rules of AWS's examples read. `mode_modestep` is better:
-        this one looks for nothing new."""
+        this one does not refresh."""
         return self.step_table.by_global_step
 
     def wait_for_steps(
@@ -277,8 +276,8 @@ class Trial:
         the order they were saved, when none is named. Of a tensor of one element, `mean` is the
         element itself.
 
-        `after_step` leaves out that step of the mode and all before it, and reads no file that has
-        no later ones: for those who look again and again while the job runs.
+        `after_step` omits that step of the mode and all before it, and reads no file that has no
+        later ones: for repeated reads while the job runs.
         """
         self.maybe_refresh()
         if names is None:
@@ -335,25 +334,25 @@ class Trial:
         return plot_cube(self.cube(chosen, reduction, mode=mode), title, reduction, ax)
 
     def tensor_records(self) -> list[tuple[str, TensorRecord]]:
-        """What the index knows, for those who read in bulk. Looks for nothing new."""
+        """What the index knows, for reading in bulk. Does not refresh."""
         return list(self._index.items())
 
     def maybe_refresh(self, name: str | None = None) -> None:
-        """Look for new data, unless that is switched off or there can be none."""
+        """Read new data, unless that is switched off or there can be none."""
         if self.dynamic_refresh and not self.loaded_all_steps:
             self.refresh_data()
 
     def end(self) -> None:
-        """Say that nothing more will come, for who knows it otherwise than by the end marker."""
+        """Declare the trial final, for callers that know it without the end marker."""
         self._is_over = True
 
     def refresh_data(self) -> None:
-        """Look for new data now; lists only what is new. After the job's end, once and for all."""
+        """Read new data now; lists only what is new. After the job's end, one last time."""
         with self._lock:
             if self.loaded_all_steps:
                 return
             flush_writing(self._location)
-            # Asked first: what was there before the marker is then seen by the listing.
+            # Checked first: the listing then sees what was there before the marker.
             ended = self._is_over or self._folder.exists(END_MARKER)
             if ended:
                 time.sleep(self._end_delay())
@@ -376,7 +375,7 @@ class Trial:
 
     def _wait_for_source(self) -> Source:
         """Block until the job has saved something: until then its format is not known."""
-        told = False
+        is_logged = False
         flush_writing(self._location)
         while True:
             ended = self._folder.exists(END_MARKER)
@@ -390,13 +389,13 @@ class Trial:
                     f"The job of {self.path!r} has ended and saved no collections. "
                     "Check that its hook was configured, and the path."
                 )
-            if not told:
+            if not is_logged:
                 self.logger.warning("Nothing is saved in %s yet; waiting for it.", self.path)
-                told = True
+                is_logged = True
             time.sleep(self._poll_seconds)
 
     def _group(self, name: str) -> Collection:
-        """To look at: an unknown name does not become a collection by being asked for."""
+        """For reading: a query for an unknown name does not create a collection."""
         return self._files.collections.get(name) or Collection(name)
 
     def _names_at(self, step: int | None, mode: ModeKeys) -> list[str]:
@@ -421,7 +420,7 @@ class Trial:
         return StepUnavailable(step, mode)
 
 
-def _asks_for_vitals(patterns: list[str], collection: str | Collection | None) -> bool:
+def _selects_vitals(patterns: list[str], collection: str | Collection | None) -> bool:
     wanted = VITALS.rstrip("/")
     name = collection.name if isinstance(collection, Collection) else collection
     return name == wanted or any(wanted in pattern for pattern in patterns)

@@ -15,12 +15,12 @@ UNWATCHED = "not-watched.json"
 RECORDER_REPORT = "flight-recorder.json"
 """Why and when the flight recorder was written out, newest last."""
 RECORDER_REQUEST = "dump-requested"
-"""Put there by whoever wants the flight recorder written out, and removed by it."""
+"""Created to request that the flight recorder is written out, and removed by it."""
 COLLECTIONS = "collections/"
 SEGMENTS = "segments/"
 ANATOMY = "anatomy/"
 VITALS = "vitals/"
-"""Tensors whose names begin so are vitals: there by themselves, listed only when asked for."""
+"""Tensors with this prefix are vitals: saved automatically, listed only on request."""
 
 _SEGMENT = re.compile(r"(\d{13})-(\d{6,})-(\d{12,})\.safetensors")
 _WORKER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
@@ -28,8 +28,8 @@ _WORKER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 
 @dataclass(frozen=True, slots=True, order=True)
 class SegmentName:
-    """Sorts as text in the order of writing. Numbers are dense within a session, so a reader who
-    sees a gap knows that a file is still on its way."""
+    """Sorts as text in the order of writing. Numbers are dense within a session, so a gap
+    means that a file has not arrived yet."""
 
     session: int
     """Milliseconds since the epoch when its writer started."""

@@ -28,8 +28,8 @@ def watch(
 ) -> Iterator[Hook]:
     """Save what is named in `collections`, every so many steps, while the block runs.
 
-    Models and loss modules are told apart. A loss that is no module is found where `backward` is
-    called on it. `reductions` ("min", "l2", "abs_mean", ...) are saved in place of the values.
+    Models and loss modules are distinguished. A loss that is no module is found where `backward` is
+    called on it. `reductions` ("min", "l2", "abs_mean", ...) are saved instead of the values.
     `vitals` are taken beside it, by themselves. Modes follow `model.training`; `hook.set_mode`
     overrides them.
     """

@@ -7,12 +7,13 @@ from typing import Any
 import click
 
 from trackside.cli.job_names import job_argument
-from trackside.cli.machine_use import machine_use, with_unit
+from trackside.cli.machine_use import machine_use
 from trackside.cli.metrics import chosen
 from trackside.cli.tables import Cell, print_side_by_side, status_style, together
 from trackside.cli.text import as_json, duration
 from trackside.curves.curve_choice import Curve, best
 from trackside.curves.event_reader import read
+from trackside.curves.machine_curves import with_unit
 from trackside.curves.metric_direction import is_more_better
 from trackside.sdk.job import TrainingJob
 from trackside.sdk.known_jobs import known_reading

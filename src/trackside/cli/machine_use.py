@@ -1,49 +1,14 @@
-"""The machine's figures for people: which curves they are, their units, a job's use in short."""
+"""A job's use of the machine in short: the mean and peak of each figure of `machine_curves`."""
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import numpy
 
-from trackside.cli.text import size
 from trackside.curves.curve_choice import is_machine
 from trackside.curves.event_reader import Curves, Series
-
-_USES = {
-    "cpu": "cpu/total_percent",
-    "cpu of the script": "script/cpu_percent",
-    "waiting for disks": "cpu/io_wait_percent",
-    "memory": "memory/used_percent",
-    "memory of the script": "script/memory_bytes",
-    "disk, read": "disk/read_bytes_per_second",
-    "disk, written": "disk/written_bytes_per_second",
-    "network, received": "network/received_bytes_per_second",
-    "network, sent": "network/sent_bytes_per_second",
-}
-_GPU_USES = {
-    "": "utilization_percent",
-    ", memory": "memory_percent",
-    ", power": "power_watts",
-    ", temperature": "temperature_celsius",
-    ", throttled": "throttled",
-}
-_UNITS: dict[str, Callable[[float], str]] = {
-    "_percent": lambda value: f"{value:.0f} %",
-    "_bytes": size,
-    "_bytes_per_second": lambda value: f"{size(value)}/s",
-    "_celsius": lambda value: f"{value:.0f} °C",
-    "_watts": lambda value: f"{value:.0f} W",
-    "_mhz": lambda value: f"{value:.0f} MHz",
-    "/throttled": lambda value: f"{100 * value:.0f} %",
-}
-
-
-def with_unit(tag: str, value: float) -> str:
-    for ending, shown in _UNITS.items():
-        if tag.endswith(ending):
-            return shown(value)
-    return f"{value:.6g}"
+from trackside.curves.machine_curves import FIGURES
 
 
 def machine_use(curves: Curves) -> dict[str, dict[str, Any]]:
@@ -54,18 +19,21 @@ def machine_use(curves: Curves) -> dict[str, dict[str, Any]]:
         by_tag.setdefault(one.tag, []).append(one)
     return {
         label: {"tag": tag, **_figures(by_tag[tag])}
-        for label, tag in {**_USES, **_gpu_uses(by_tag)}.items()
+        for label, tag in _listed(by_tag).items()
         if tag in by_tag
     }
 
 
-def _gpu_uses(tags: Iterable[str]) -> dict[str, str]:
+def _listed(tags: Iterable[str]) -> dict[str, str]:
+    """Label to tag: the machine's, then those of one GPU after another."""
     numbers = sorted({int(found[1]) for tag in tags if (found := re.match(r"gpu_(\d+)/", tag))})
-    return {
-        f"gpu {number}{what}": f"gpu_{number}/{figure}"
-        for number in numbers
-        for what, figure in _GPU_USES.items()
-    }
+    labelled = [figure for figure in FIGURES if figure.label]
+    listed = {figure.label: figure.tag for figure in labelled if not figure.is_of_gpu}
+    for number in map(str, numbers):
+        for figure in labelled:
+            if figure.is_of_gpu:
+                listed[figure.label.replace("*", number)] = figure.tag.replace("*", number)
+    return listed
 
 
 def _figures(of_hosts: list[Series]) -> dict[str, float]:

@@ -7,7 +7,6 @@ from functools import partial
 import numpy
 
 from trackside.cli.chart import FRAME_ROWS, LEAST_ROWS, Line, chart
-from trackside.cli.machine_use import with_unit
 from trackside.cli.sparkline import sparkline
 from trackside.cli.styled_text import Text
 from trackside.cli.tables import Cell, table_lines, together
@@ -21,6 +20,7 @@ from trackside.curves.curve_choice import (
     labels_of,
     title_of,
 )
+from trackside.curves.machine_curves import with_unit
 
 NUMBERS = ("LAST", "STEP", "MIN", "MAX", "POINTS")
 COLUMNS = ("METRIC", *NUMBERS, "CURVE")

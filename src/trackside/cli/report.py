@@ -12,6 +12,7 @@ from trackside.cli.job_names import job_argument
 from trackside.cli.report_head import head
 from trackside.cli.text import size
 from trackside.curves.event_reader import Curves, read
+from trackside.curves.machine_curves import is_machine_run
 from trackside.errors import TracksideError
 from trackside.files import durable
 from trackside.files.json_record import DamagedRecord
@@ -106,7 +107,7 @@ def _curves(job: TrainingJob, gaps: list[str]) -> Curves | None:
     except TracksideError as error:
         gaps.append(f"The curves cannot be read: {error}")
         return None
-    if not any(not run.startswith("system/") for run, _ in curves.scalars):
+    if all(is_machine_run(run) for run, _ in curves.scalars):
         gaps.append(
             "No curves. Write them with a SummaryWriter, such as one for 'runs', or print them "
             "and name a pattern: trackside run --metric 'loss=loss: ([0-9.]+)'"

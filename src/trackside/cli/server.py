@@ -27,6 +27,7 @@ from trackside.storage.locate import locate
 from trackside.supervisor.user_check import check_users
 from trackside.system import control_group
 from trackside.system.run_as import RunAs
+from trackside.texts.storage_schemes import OBJECT_STORES
 
 if TYPE_CHECKING:
     from trackside.api.keys import AccessKeys
@@ -35,7 +36,6 @@ logger = logging.getLogger(__name__)
 
 DEFAULT_LISTEN = "127.0.0.1:7007"
 DEFAULT_DRAIN_SECONDS = 30.0
-_STORES = ("s3://", "gs://", "az://")
 
 
 @click.command(short_help="Run and show jobs for a team, over AWS's own API.")
@@ -240,9 +240,10 @@ def _say_what_is_enforced() -> None:
 def _settle_storage(settings: Settings, url: str) -> None:
     """What `s3://` means from now on, here and in the jobs; and whether a team's store answers."""
     storage = settings.storage
-    if storage and not storage.startswith(_STORES):
+    if storage and not storage.startswith(OBJECT_STORES):
         raise InvalidSetting(
-            f"The storage {storage!r} is no object store. Give {', '.join(_STORES)} and a bucket."
+            f"The storage {storage!r} is no object store. "
+            f"Give {', '.join(OBJECT_STORES)} and a bucket."
         )
     if storage.startswith("s3://"):
         keep_to_configured_store(url)

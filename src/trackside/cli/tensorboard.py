@@ -22,7 +22,7 @@ from trackside.texts.shown_names import shown_name
 from trackside.texts.terminal_text import visible
 
 if TYPE_CHECKING:
-    from trackside.curves.provider import FindPlaces, JobCurves
+    from trackside.curves.provider import FindLocations, JobCurves
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -73,7 +73,7 @@ def _serve(
     Of several jobs each has a page of its own too, unless TensorBoard reads a copy.
     """
     # Imported here: they need the extra, and half a second.
-    from trackside.curves.mirror import Mirror, wants_a_folder
+    from trackside.curves.mirror import Mirror, needs_folder
     from trackside.curves.provider import Library
     from trackside.curves.provider_server import ProviderServer
     from trackside.curves.tensorboard_process import TensorBoardProcess
@@ -83,7 +83,7 @@ def _serve(
     # An unknown job is told before anything starts.
     places = {label: _find(known, name) for label, name in labels.items()}
     with ExitStack() as parts:
-        if mirror or any(wants_a_folder(find()) for find in places.values()):
+        if mirror or any(needs_folder(find()) for find in places.values()):
             folder = Path(parts.enter_context(TemporaryDirectory(prefix="trackside-tensorboard-")))
             copied = Mirror(folder, places)
             copied.refresh()
@@ -113,7 +113,7 @@ def _label(name: str) -> str:
     return shown_name(parts[-1]) or name
 
 
-def _find(known: AnyJobs, name: str) -> "FindPlaces":
+def _find(known: AnyJobs, name: str) -> "FindLocations":
     if "/" in name:
         place = locate(name, home=known.settings.home)
         return lambda: [place]
@@ -123,9 +123,9 @@ def _find(known: AnyJobs, name: str) -> "FindPlaces":
 
 def _tell_about(job: "JobCurves") -> None:
     """TensorBoard shows an empty page without a word; here are the words."""
-    job.look()
+    job.refresh()
     if not job.runs():
-        where = " or ".join(repr(place) for place in job.places)
+        where = " or ".join(repr(place) for place in job.locations)
         print(
             f"{visible(job.name)}: no event files yet at {visible(where)}. The page shows them "
             "when they come.",

@@ -1,8 +1,8 @@
 """Event files in object storage: pieces cut between records, in names that sort as they were sent.
 
-TensorBoard reads a run's files in the order of their names and never looks back, so a name begins
-with the time of sending. The rest says which bytes of which file these are, so that a supervisor
-which takes over goes on where the last one stopped, and a reader joins them again.
+TensorBoard reads a run's files in the order of their names and never goes back, so a name starts
+with the upload time. The rest names the file and the byte range, so that a supervisor that takes
+over continues where the last one stopped, and a reader can join the pieces.
 """
 
 import re
@@ -24,7 +24,7 @@ class Source:
     host: str = ""
     """Empty for a file that was never cut."""
     generation: int = 0
-    """Grows when the file is begun anew under the same name."""
+    """Increases when the file is recreated under the same name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +39,8 @@ class Chunk:
     @property
     def path(self) -> str:
         source = self.source
-        place = f"{self.sent:016d}.{source.host}.{source.generation}.{self.offset:012d}"
-        name = f"{place}.{source.name}"
+        order = f"{self.sent:016d}.{source.host}.{source.generation}.{self.offset:012d}"
+        name = f"{order}.{source.name}"
         return f"{source.folder}/{name}" if source.folder else name
 
 
@@ -70,7 +70,7 @@ def parse(path: str) -> Chunk:
 def by_source(objects: Iterable[tuple[str, str, int]]) -> dict[Source, list[Piece]]:
     """Objects (path, key, size) by the file they come from, in the file's order.
 
-    A piece whose bytes an earlier one has too, as during a merge, is left out.
+    A piece whose bytes an earlier one also has, as during a merge, is omitted.
     """
     pieces: dict[Source, list[Piece]] = {}
     for path, key, size in objects:

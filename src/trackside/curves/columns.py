@@ -25,7 +25,7 @@ class Column:
 class Decoded:
     columns: list[Column]
     others: list[bytes]
-    """Events that are no plain scalars, as they were written; `summaries.py` takes them apart."""
+    """Events that are not plain scalars, as they were written; `summaries.py` parses them."""
     consumed: int
     """Bytes up to the end of the last record that could be read; a torn one is left."""
     lost_bytes: int

@@ -1,5 +1,8 @@
 """Which of a job's curves people see: by what name, in what order, each once, and which of them
-belong in one chart. Pure; `metrics`, `compare` and the report show them."""
+belong in one chart. Pure; `metrics`, `compare` and the report show them.
+
+A loss that the script draws and prints and that the hook captures is one curve: by its values.
+"""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -11,8 +14,8 @@ import numpy
 
 from trackside.curves.columns import Reals
 from trackside.curves.downsample import in_order
-from trackside.curves.duplicate_curves import is_same, is_telling
 from trackside.curves.event_reader import TOP, Curves, Series
+from trackside.curves.machine_curves import is_machine_run
 from trackside.curves.metric_direction import is_more_better
 
 _LESS_IS_BETTER = re.compile(r"loss|nll|elbo|perplexity|ppl|error|cost|\b(mse|mae|rmse)\b")
@@ -29,21 +32,27 @@ _MODES = ("TRAIN", "EVAL", "PREDICT", "GLOBAL")
 """Of the hook: runs of its own, and the ends of its metrics."""
 _OF_HOOK = re.compile(r"vitals/.*|.*_output_\d+")
 _LOG = "trackside/"
-_MACHINE = re.compile(r"system/algo-\d+")
-"""The supervisor's own runs; a script may well have one called `system`."""
 STEP = "step"
 """What most curves are drawn over."""
 _UNLIKE = 2.0
 """How much further one curve's steps may go than another's that they are drawn over steps."""
 _TIMES = ((7200.0, 3600.0, "hours"), (120.0, 60.0, "minutes"), (0.0, 1.0, "seconds"))
+MOST_COMPARED = 200
+"""Points of the shorter curve, evenly spread."""
+LEAST_DISTINCT = 3
+"""With fewer distinct values, equal curves prove nothing."""
+_SINGLE_PRECISION = 1e-5
+_AS_STORED = 2e-7
+"""What a decimal fraction loses in single precision, as event files have it."""
+_MOST_DECIMALS = 12
 
 
 class Origin(IntEnum):
-    """Who drew a curve, those that people ask for first."""
+    """Where a curve is from, in the order in which people want them."""
 
     SCRIPT = 0
     LOG = 1
-    """Found in what the script printed, or told by it as a metric."""
+    """Found in what the script printed, or reported by it as a metric."""
     HOOK = 2
     MACHINE = 3
 
@@ -56,11 +65,11 @@ class Curve:
     name: str
     origin: Origin
     phase: str
-    """`train`, `val`, `test` or "" when the name does not say."""
+    """`train`, `val`, `test`, or "" if the name has none."""
     metric: tuple[str, ...]
     """The name without the phase: curves of one metric are one chart."""
     same_as: str = ""
-    """The name of the curve that has the same values and is shown in place of this one."""
+    """The name of the curve with the same values that is shown instead of this one."""
 
 
 def best(series: Series) -> tuple[float, int] | None:
@@ -102,9 +111,9 @@ def groups(curves: Iterable[Curve]) -> list[list[Curve]]:
     """Those of one metric together, in the order of the first."""
     found: dict[tuple[object, ...], list[Curve]] = {}
     for curve in curves:
-        whose = max(curve.origin, Origin.LOG)
+        origin = max(curve.origin, Origin.LOG)
         alone = curve.name if curve.origin is Origin.MACHINE else ""
-        found.setdefault((whose, curve.metric, alone), []).append(curve)
+        found.setdefault((origin, curve.metric, alone), []).append(curve)
     return list(found.values())
 
 
@@ -114,7 +123,7 @@ def title_of(group: Sequence[Curve]) -> str:
 
 
 def labels_of(group: Sequence[Curve]) -> list[str]:
-    """Of its lines: by their phases where those tell them apart."""
+    """Names for its lines: their phases, if those are distinct."""
     phases = [curve.phase for curve in group]
     is_enough = len({*phases}) == len(phases) and all(phases)
     return phases if is_enough else [curve.name for curve in group]
@@ -136,8 +145,8 @@ def drawn_over(group: Sequence[Curve]) -> tuple[str, list[Reals]]:
 
 
 def headline(curves: Iterable[Curve], most: int) -> list[Curve]:
-    """Those whose last values stand for a job: what says how good the model is, then losses;
-    validation before training. The hook's only where the script has none."""
+    """Those whose last values summarize a job: quality metrics, then losses; validation before
+    training. The hook's only if the script has none."""
     known = [each for each in curves if not each.same_as and _importance(each) < 2]
     own = [each for each in known if each.origin <= Origin.LOG]
     chosen = own or [each for each in known if each.origin is Origin.HOOK]
@@ -147,7 +156,7 @@ def headline(curves: Iterable[Curve], most: int) -> list[Curve]:
 
 
 def is_machine(series: Series) -> bool:
-    return _MACHINE.fullmatch(series.run) is not None
+    return is_machine_run(series.run)
 
 
 def origin_of(series: Series) -> Origin:
@@ -161,7 +170,7 @@ def origin_of(series: Series) -> Origin:
 
 
 def _above_all(curves: Curves) -> str:
-    """The folder that all of the script's own runs are in: it tells nobody anything."""
+    """The folder that all of the script's own runs are in: it is left out of names."""
     runs = {each.run for each in curves.scalars.values() if origin_of(each) is Origin.SCRIPT}
     return commonpath(runs) if runs and TOP not in runs else ""
 
@@ -189,12 +198,12 @@ def _name(series: Series, top: str) -> str:
 def _phase_and_metric(name: str) -> tuple[str, tuple[str, ...]]:
     """`("val", ("loss",))` for `val_loss`, `loss/validation` or `runs/val/loss`'s like."""
     words = [word for word in _WORDS.split(name.lower()) if word]
-    place = next((at for at, word in enumerate(words) if word in _PHASE_OF), None)
-    if place is None or len(words) == 1:
+    index = next((at for at, word in enumerate(words) if word in _PHASE_OF), None)
+    if index is None or len(words) == 1:
         return "", tuple(words)
-    phase = _PHASE_OF[words.pop(place)]
-    if len(words) > 1 and words[place : place + 1] and words[place].isdigit():
-        del words[place]  # as of `validation_0-logloss`
+    phase = _PHASE_OF[words.pop(index)]
+    if len(words) > 1 and words[index : index + 1] and words[index].isdigit():
+        del words[index]  # as of `validation_0-logloss`
     if len(words) > 1 and words[-1] in ("step", "epoch"):
         words.pop()
     return phase, tuple(words)
@@ -205,24 +214,24 @@ def _shown_instead(curve: Curve, before: Sequence[Curve]) -> str:
     if curve.origin is Origin.MACHINE:
         return ""
     for other in before:
-        if not other.same_as and _is_told_twice(curve, other):
+        if not other.same_as and _is_duplicate(curve, other):
             return other.name
     return ""
 
 
-def _is_told_twice(curve: Curve, other: Curve) -> bool:
+def _is_duplicate(curve: Curve, other: Curve) -> bool:
     values, known = curve.series.values, other.series.values
     if curve.origin is other.origin and curve.origin is not Origin.HOOK:
         # Two logs of one script: nothing was rounded, and no point is missing.
         is_one = curve.series.tag == other.series.tag and len(values) == len(known) > 1
-        return is_one and is_same(values, known)
+        return is_one and _is_same(values, known)
     if curve.phase and other.phase and curve.phase != other.phase:
         return False
     is_one = _is_loss(curve) and _is_loss(other) if curve.origin is Origin.HOOK else False
     if curve.metric == other.metric or is_one:
-        return is_same(values, known)
+        return _is_same(values, known)
     is_exact = curve.origin is Origin.HOOK and other.origin is Origin.SCRIPT
-    return is_exact and is_telling(values) and is_same(values, known)
+    return is_exact and _is_distinctive(values) and _is_same(values, known)
 
 
 def _is_loss(curve: Curve) -> bool:
@@ -243,8 +252,56 @@ def _rank(curve: Curve) -> tuple[object, ...]:
 
 
 def _importance(curve: Curve) -> int:
-    """What the training is after comes before what happens on the way."""
+    """Quality metrics and losses come before everything else."""
     metric = " ".join(curve.metric)
     if _LESS_IS_BETTER.search(metric):
         return 0
     return 1 if is_more_better(metric) else 2
+
+
+def _is_distinctive(values: Reals) -> bool:
+    """Whether its values alone identify the curve."""
+    return len(numpy.unique(values[numpy.isfinite(values)])) >= LEAST_DISTINCT
+
+
+def _is_same(one: Reals, other: Reals) -> bool:
+    """Whether the values of the shorter are among those of the longer in the same order, as far as
+    either was rounded. Not finite values are passed over."""
+    one, other = (values[numpy.isfinite(values)] for values in (one, other))
+    part, whole = sorted((one, other), key=len)
+    if not len(part):
+        return False
+    chosen = numpy.unique(numpy.linspace(0, len(part) - 1, MOST_COMPARED).astype(int))
+    rounding = max(_rounding(one), _rounding(other))
+    return _is_among(part[chosen], whole, rounding)
+
+
+def _is_among(part: Reals, whole: Reals, rounding: float) -> bool:
+    start = 0
+    for value in part:
+        allowed = rounding + abs(value) * _SINGLE_PRECISION
+        found = _first_near(whole, start, value, allowed)
+        if found is None:
+            return False
+        start = found + 1
+    return True
+
+
+def _first_near(whole: Reals, start: int, value: float, allowed: float) -> int | None:
+    """Mostly it is one of the next."""
+    length = 64
+    while start < len(whole):
+        near = numpy.abs(whole[start : start + length] - value) <= allowed
+        if near.any():
+            return start + int(near.argmax())
+        start, length = start + length, length * 4
+    return None
+
+
+def _rounding(values: Reals) -> float:
+    """Half of the last decimal that was printed; nothing for values that were not rounded."""
+    sample = values[:MOST_COMPARED]
+    for decimals in range(_MOST_DECIMALS):
+        if numpy.allclose(sample, sample.round(decimals), rtol=_AS_STORED, atol=0.0):
+            return 0.5 * 10.0**-decimals * (1 + _SINGLE_PRECISION)
+    return 0.0

@@ -11,7 +11,7 @@ def thin(values: NDArray[np.floating], limit: int) -> NDArray[np.intp]:
     count = len(values)
     if count <= limit:
         return np.arange(count)
-    if limit < 5:  # no room for extremes
+    if limit < 5:  # too few for extremes
         return np.linspace(count - 1, 0, max(limit, 0), dtype=np.intp)[::-1]
     missing = np.isnan(values)
     per_stretch = 3 if missing.any() else 2
@@ -26,7 +26,7 @@ def thin(values: NDArray[np.floating], limit: int) -> NDArray[np.intp]:
 
 
 def in_order(steps: NDArray[np.int64]) -> NDArray[np.bool_] | None:
-    """Which points a script that went back to an earlier step has not written anew; None for all.
+    """Indices of points that no resumed script has rewritten; None for all.
 
     A job that is resumed from a checkpoint repeats steps, and what it wrote last counts. Points of
     the same step stay.

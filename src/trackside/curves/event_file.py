@@ -1,6 +1,6 @@
 """One event file being written: entries pile up in a list, and are encoded and written in bulk.
 
-Whoever adds pays for an append; whoever calls `flush`, a thread as a rule, pays for the rest.
+Adding costs an append; encoding and writing happen in `flush`, usually in a thread.
 """
 
 import os
@@ -22,7 +22,7 @@ _number = count()
 
 
 class EventFile:
-    """Made with its version record, so that readers take it for what it is at once."""
+    """Created with its version record, so that readers recognize it at once."""
 
     def __init__(self, folder: Path, suffix: str = "") -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -30,14 +30,14 @@ class EventFile:
         self.add((None, wire.file_version, None, time.time()))
         try:
             self.flush()
-        except OSError:  # a full disk, which the caller may try again and again
+        except OSError:  # a full disk: the caller may retry
             os.close(self._descriptor)
             self.path.unlink(missing_ok=True)
             raise
 
     @classmethod
     def reopen(cls, path: Path, size: int) -> "EventFile":
-        """Go on with a file after its first `size` bytes."""
+        """Continue a file after its first `size` bytes."""
         file = cls.__new__(cls)
         file._open(path, os.open(path, os.O_WRONLY), size)
         os.ftruncate(file._descriptor, size)

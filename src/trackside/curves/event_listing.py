@@ -1,7 +1,7 @@
-"""The event files below a location, known from one look to the next.
+"""The event files below a location, cached between listings.
 
-A job of a day has tens of thousands of pieces. Their names sort as they were sent, so most looks
-ask the store only for those behind the last ones; now and then, one asks for all.
+A job of a day has tens of thousands of pieces. Their names sort by upload time, so most listings
+request only those after the last known ones; now and then, one requests all.
 """
 
 import time
@@ -14,10 +14,10 @@ from trackside.records.event_names import is_event_file
 from trackside.storage.locate import Location
 
 WHOLE_SECONDS = 60.0
-"""How long what is seen only by asking for all may go unseen: a host whose clock is late and which
-never wrote to this run before."""
+"""How long a piece may stay unseen that only a full listing shows: of a host whose clock is late
+and which never wrote to this run before."""
 LEAST_SKIPPED = 1000
-"""A page of S3's answer. Fewer known keys are not worth a request of their own."""
+"""A page of S3's listing. Fewer known keys are not worth a separate request."""
 
 
 @dataclass(slots=True)
@@ -37,11 +37,11 @@ class _Folder:
 
 
 class EventListing:
-    """Not thread-safe. `pieces` is what is there, by the file it comes from, in its order."""
+    """Not thread-safe. `pieces` maps each file to its pieces, in order."""
 
-    def __init__(self, place: Location) -> None:
+    def __init__(self, location: Location) -> None:
         self.pieces: dict[Source, list[Piece]] = {}
-        self._place = place
+        self._location = location
         self._folders: dict[str, _Folder] = {}
         self._whole_at: float | None = None
 
@@ -59,7 +59,7 @@ class EventListing:
 
     def _list_all(self) -> None:
         began = time.monotonic()
-        self.pieces = by_source(list_event_files(self._place))
+        self.pieces = by_source(list_event_files(self._location))
         self._folders = {}
         for source, pieces in self.pieces.items():
             for piece in pieces:
@@ -68,10 +68,10 @@ class EventListing:
 
     def _unknown(self) -> Iterator[tuple[str, str, int]]:
         """All but the long known stretches, which are leapt over."""
-        prefix = self._place.key.rstrip("/")
+        prefix = self._location.key.rstrip("/")
         after = ""
         while True:
-            for entry in self._place.store.list(prefix, after):
+            for entry in self._location.store.list(prefix, after):
                 path = path_below(prefix, entry.key)
                 if path is None or not is_event_file(path):
                     continue

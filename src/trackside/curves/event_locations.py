@@ -14,10 +14,10 @@ def located(location: str | Path | Location, home: Path | None = None) -> Locati
     return locate(location, home=home or Settings.load().home)
 
 
-def list_event_files(place: Location) -> Iterator[tuple[str, str, int]]:
-    """Path below the place, key and size of each, ordered by key; a single file is its own name."""
-    prefix = place.key.rstrip("/")
-    for entry in place.store.list(prefix):
+def list_event_files(location: Location) -> Iterator[tuple[str, str, int]]:
+    """Relative path, key and size of each, ordered by key; a single file's path is its name."""
+    prefix = location.key.rstrip("/")
+    for entry in location.store.list(prefix):
         path = path_below(prefix, entry.key)
         if path is not None and is_event_file(path):
             yield path, entry.key, entry.size_bytes

@@ -99,11 +99,11 @@ def read(location: str | Path | Location, *, home: Path | None = None) -> Curves
 
 
 class Follower:
-    """Reads what is new each time it is asked. Not thread-safe."""
+    """Reads what is new on each `update`. Not thread-safe."""
 
     def __init__(self, location: str | Path | Location, *, home: Path | None = None) -> None:
         self._tail = EventTail(located(location, home), self._add)
-        self.place = self._tail.place
+        self.location = self._tail.location
         self.curves = Curves(
             lost_bytes=self._tail.lost_bytes,
             num_damaged=self._tail.num_damaged,
@@ -137,7 +137,7 @@ class Follower:
     def _add_other(self, run: str, summary: Summary) -> None:
         curves, key = self.curves, (run, summary.tag)
         plugin = self._plugins.setdefault(key, summary.plugin)
-        if not summary.plugin and plugin:  # told with a tag's first value only
+        if not summary.plugin and plugin:  # only a tag's first value has it
             summary = replace(summary, plugin=plugin)
         if (number := summaries.scalar(summary)) is not None:
             steps, times = numpy.array([summary.step]), numpy.array([summary.time])

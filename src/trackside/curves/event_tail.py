@@ -27,7 +27,7 @@ BLOCK_BYTES = 8 << 20
 MOST_RECORD_BYTES = 256 << 20
 """A longer record is skipped and counted as lost: no summary is so large."""
 NUM_FETCHERS = 32
-"""Pieces are small and stores are far away: waiting is what takes the time."""
+"""Pieces are small and stores are remote: latency dominates."""
 NUM_TRIES = 3
 """Listings, while objects vanish between listing and reading."""
 
@@ -37,10 +37,10 @@ the other records were no events."""
 
 
 class EventTail:
-    """Reads what is new each time it is asked. Not thread-safe."""
+    """Reads what is new on each `update`. Not thread-safe."""
 
-    def __init__(self, place: Location, take: Take) -> None:
-        self.place = place
+    def __init__(self, location: Location, take: Take) -> None:
+        self.location = location
         self.lost_bytes: dict[str, int] = {}
         """Damaged and skipped, by the path of the file they were in."""
         self.num_damaged: dict[str, int] = {}
@@ -49,7 +49,7 @@ class EventTail:
         """At the end of a file, and no whole record yet."""
         self._take = take
         self._position: dict[Source, int] = {}
-        self._listing = EventListing(place)
+        self._listing = EventListing(location)
 
     def update(self) -> None:
         for number in range(NUM_TRIES):
@@ -77,7 +77,7 @@ class EventTail:
         """Stretch by stretch from where the last reading stopped."""
         name = f"{source.folder}/{source.name}" if source.folder else source.name
         position, end = self._position.get(source, 0), pieces[-1].end
-        if position > end:  # begun anew
+        if position > end:  # recreated
             position = 0
         is_known = name in self.num_damaged
         for stretch in _stretches(pieces[bisect_right(pieces, position, key=_end) :]):
@@ -140,12 +140,12 @@ class EventTail:
         if len(ranges) == 1:
             return self._get(ranges[0])
         # Threads help with a store that is far away; with a disk they are only in the way.
-        get = map if isinstance(self.place.store, FolderStore) else pool.map
+        get = map if isinstance(self.location.store, FolderStore) else pool.map
         return b"".join(get(self._get, ranges))
 
     def _get(self, part: tuple[str, int, int]) -> bytes:
         key, start, end = part
-        store = self.place.store
+        store = self.location.store
         if not isinstance(store, FolderStore):
             return store.get(key, start, end)
         file = os.open(os.path.join(store.root, key), os.O_RDONLY | os.O_CLOEXEC)
@@ -155,7 +155,7 @@ class EventTail:
             os.close(file)
 
     def _lose(self, name: str, position: int, num_bytes: int, num_records: int = 1) -> int:
-        """Note it, and where reading goes on behind these bytes."""
+        """Record it, and where reading continues after these bytes."""
         if num_bytes:
             self.lost_bytes[name] = self.lost_bytes.get(name, 0) + num_bytes
         if num_bytes or num_records:
@@ -167,7 +167,7 @@ class EventTail:
             "%s skipped in event file %s of %s, with %d bytes.",
             damaged_files.counted(self.num_damaged[name], "record"),
             name,
-            self.place,
+            self.location,
             self.lost_bytes.get(name, 0),
         )
 

@@ -204,7 +204,7 @@ class _FlushThread(threading.Thread):
                 for file in self._files():
                     file.flush()
                 is_troubled = False
-            except Exception as error:  # noqa: BLE001 - told once; what waits is tried again
+            except Exception as error:  # noqa: BLE001 - logged once; what is pending is retried
                 if not is_troubled:
                     logger.warning("events wait to be written: %s", error)
                 is_troubled = True

@@ -1,4 +1,4 @@
-"""Histograms as TensorBoard keeps them: counts between edges that grow by a tenth."""
+"""Histograms as TensorBoard stores them: counts between edges that grow by a tenth."""
 
 from functools import lru_cache
 from typing import Any
@@ -39,7 +39,7 @@ class Histogram:
             counts, edges = _coarser(counts, edges, self._max_bins)
         full = numpy.flatnonzero(counts)
         if not full.size:
-            raise ValueError(f"No value of histogram {self._tag!r} lies between its edges.")
+            raise ValueError(f"No value of histogram {self._tag!r} is between its edges.")
         first, last = int(full[0]), int(full[-1])
         # TensorBoard takes a bucket's lower edge from the one before it.
         before = counts[first - 1 : first] if first else numpy.zeros(1)

@@ -1,7 +1,8 @@
-"""Metrics that a script only prints: found by MetricDefinitions, kept as curves and as totals.
+"""Metrics that a script only prints: found by MetricDefinitions, stored as curves and totals.
 
 Also picks up the JSON lines of the metrics folder (`SAGEMAKER_METRICS_DIRECTORY`). What is written
-depends on the log's bytes and times alone, so whoever takes over repeats the last seconds exactly.
+depends only on the log's bytes and times, so a supervisor that takes over repeats the last seconds
+exactly.
 """
 
 import logging
@@ -41,7 +42,7 @@ class Point:
     value: float
     time: float
     step: int | None = None
-    """Told by the script; else the point's number among those of its name."""
+    """Reported by the script; else the point's number among those of its name."""
 
 
 class LogMetrics:
@@ -52,36 +53,36 @@ class LogMetrics:
         definitions: Sequence[MetricDefinition],
         log: Path,
         times: Path,
-        told: Path | ScriptFolder,
+        reported: Path | ScriptFolder,
     ) -> None:
         self._search = PatternSearch(definitions)
         self._log = log
         self._times = times
-        self._told = ScriptFolder.of(told)
+        self._reported = ScriptFolder.of(reported)
         """The folder of JSON lines."""
 
     def points(self, offsets: dict[str, int], *, last: bool) -> Iterator[Point]:
         """What is new since `offsets`, which are moved on. Of a long log, a part at a time."""
         if self._search.definitions:
             yield from self._scraped(offsets, last=last)
-        for name in self._told_files():
-            opened = partial(self._told.open, name)
-            for block in new_lines(opened, offsets, name, self._told_bytes(name), last=last):
+        for name in self._reported_files():
+            opened = partial(self._reported.open, name)
+            for block in new_lines(opened, offsets, name, self._reported_bytes(name), last=last):
                 for _, line in block:
-                    yield from told_points(line)
+                    yield from reported_points(line)
 
     @property
     def switched_off(self) -> dict[str, str]:
-        """Patterns that are not looked for, and why."""
+        """Patterns that are switched off, and why."""
         return self._search.switched_off
 
     def close(self) -> None:
         """Ends the process that searches; the next search starts another."""
         self._search.close()
 
-    def _told_files(self) -> list[str]:
+    def _reported_files(self) -> list[str]:
         try:
-            with self._told.entries() as entries:
+            with self._reported.entries() as entries:
                 return sorted(
                     each.name
                     for each in entries
@@ -90,9 +91,9 @@ class LogMetrics:
         except (FileNotFoundError, NotADirectoryError):
             return []
 
-    def _told_bytes(self, name: str) -> int:
+    def _reported_bytes(self, name: str) -> int:
         try:
-            return self._told.lstat(name).st_size
+            return self._reported.lstat(name).st_size
         except (FileNotFoundError, NotADirectoryError):
             return 0
 
@@ -109,7 +110,7 @@ class LogMetrics:
 
 
 class MetricsKeeper:
-    """Writes the points as an event file and their totals as JSON, each time it is asked."""
+    """Writes the points as an event file and their totals as JSON, on each call."""
 
     def __init__(self, source: LogMetrics, curves: Path, totals: Path) -> None:
         self._source = source
@@ -165,7 +166,7 @@ class MetricsKeeper:
         }
 
 
-def told_points(line: bytes) -> Iterator[Point]:
+def reported_points(line: bytes) -> Iterator[Point]:
     """A line of the metrics folder: MetricName, Value, Timestamp (ms) and IterationNumber."""
     try:
         record = parsed_object(line)

@@ -1,4 +1,4 @@
-"""Many chunks of an event file made into one object, when somebody asks for it."""
+"""Joins the chunks of an event file into one object, on request."""
 
 from collections.abc import Iterator
 from itertools import takewhile
@@ -13,27 +13,27 @@ def merge(location: str | Path | Location, *, home: Path | None = None) -> int:
     """One object for each file that a job wrote below a location; returns how many were removed.
 
     The whole takes the name of the first chunk, and only then are the others deleted, oldest
-    first: a reader sees points twice for a moment, never fewer. For a job that has ended.
+    first: a reader sees points twice for a moment, never fewer. For a job that has finished.
     """
-    place = located(location, home)
+    found = located(location, home)
     num_removed = 0
-    for pieces in by_source(list_event_files(place)).values():
+    for pieces in by_source(list_event_files(found)).values():
         joined = _without_gaps(pieces)
         if len(joined) < 2:
             continue
-        place.store.put(joined[0].key, _content(place, joined))
-        place.store.delete([piece.key for piece in joined[1:]])
+        found.store.put(joined[0].key, _content(found, joined))
+        found.store.delete([piece.key for piece in joined[1:]])
         num_removed += len(joined) - 1
-    return num_removed + _remove_repeats(place)
+    return num_removed + _remove_repeats(found)
 
 
-def _remove_repeats(place: Location) -> int:
+def _remove_repeats(found: Location) -> int:
     """What a merge that was cut short left behind."""
-    objects = list(list_event_files(place))
+    objects = list(list_event_files(found))
     kept = {piece.key for pieces in by_source(objects).values() for piece in pieces}
     repeats = [key for _, key, _ in objects if key not in kept]
     if repeats:
-        place.store.delete(repeats)
+        found.store.delete(repeats)
     return len(repeats)
 
 
@@ -44,8 +44,8 @@ def _without_gaps(pieces: list[Piece]) -> list[Piece]:
     return [*pieces[:1], *(piece for _, piece in following)]
 
 
-def _content(place: Location, pieces: list[Piece]) -> Iterator[bytes]:
+def _content(found: Location, pieces: list[Piece]) -> Iterator[bytes]:
     end = 0
     for piece in pieces:
-        yield from place.store.read(piece.key, start=end - piece.chunk.offset if end else 0)
+        yield from found.store.read(piece.key, start=end - piece.chunk.offset if end else 0)
         end = piece.end

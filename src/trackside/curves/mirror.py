@@ -1,4 +1,4 @@
-"""Jobs' curves copied to this disk and kept up to date, for plugins that want a folder.
+"""Copies jobs' curves to this disk and keeps them up to date, for plugins that need a folder.
 
 TensorBoard's data provider protocol carries what is in event files; the projector and the tab of
 the profiler read other files beside them.
@@ -16,21 +16,23 @@ from trackside.system.worker import Worker
 
 REFRESH_SECONDS = 1.0
 BUSY_SHARE = 0.2
-"""How much of the time may go into looking: a job of a day has a listing of many pages."""
-_WANTS_A_FOLDER = ("projector_config.pbtxt", ".trace.json", ".trace.json.gz", ".xplane.pb")
+"""The share of time spent listing: a job of a day has a listing of many pages."""
+_NEEDS_FOLDER = ("projector_config.pbtxt", ".trace.json", ".trace.json.gz", ".xplane.pb")
 
 
-def wants_a_folder(places: Sequence[Location]) -> bool:
+def needs_folder(locations: Sequence[Location]) -> bool:
     """Whether there are files that a plugin of TensorBoard reads by itself."""
     return any(
-        entry.key.endswith(_WANTS_A_FOLDER) for place in places for _, entry in _listed(place)
+        entry.key.endswith(_NEEDS_FOLDER)
+        for location in locations
+        for _, entry in _listed(location)
     )
 
 
 class Mirror:
     """Owns the thread that copies, while its block is open. Files grow in place.
 
-    A file put in another's place would be lost on TensorBoard, which goes on reading the old one.
+    TensorBoard would not notice a replaced file: it keeps reading the old one.
     """
 
     def __init__(self, folder: Path, jobs: Mapping[str, Callable[[], Sequence[Location]]]) -> None:
@@ -60,9 +62,9 @@ class Mirror:
     def refresh(self) -> None:
         """Copy what is new. Raises what a store raises."""
         for name, find in self._jobs.items():
-            for place in find():
-                for path, entry in _listed(place):
-                    _append(self._folder / name / path, place, entry)
+            for location in find():
+                for path, entry in _listed(location):
+                    _append(self._folder / name / path, location, entry)
 
     def _run(self) -> float:
         began = time.monotonic()
@@ -70,19 +72,19 @@ class Mirror:
         return max(REFRESH_SECONDS, (time.monotonic() - began) / BUSY_SHARE)
 
 
-def _listed(place: Location) -> list[tuple[str, Entry]]:
-    prefix = place.key if not place.key or place.key.endswith("/") else f"{place.key}/"
-    return [(entry.key.removeprefix(prefix), entry) for entry in place.store.list(prefix)]
+def _listed(location: Location) -> list[tuple[str, Entry]]:
+    prefix = location.key if not location.key or location.key.endswith("/") else f"{location.key}/"
+    return [(entry.key.removeprefix(prefix), entry) for entry in location.store.list(prefix)]
 
 
-def _append(path: Path, place: Location, entry: Entry) -> None:
+def _append(path: Path, location: Location, entry: Entry) -> None:
     there = path.stat().st_size if path.exists() else -1
     if there >= entry.size_bytes:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         with path.open("ab") as file:
-            for piece in place.store.read(entry.key, max(0, there), entry.size_bytes):
+            for piece in location.store.read(entry.key, max(0, there), entry.size_bytes):
                 file.write(piece)
     except ObjectNotFound:
         return  # deleted since it was listed

@@ -35,7 +35,7 @@ class Totals(Structure):
     ]
 
 
-class Room(Structure):
+class Capacity(Structure):
     _fields_ = [("scalars", c_int64), ("others", c_int64), ("tags", c_int64)]
 
 
@@ -43,7 +43,7 @@ def load(path: Path = LIBRARY) -> ctypes.CDLL | None:
     """None when it was not built, or was built for another machine or from an older source."""
     try:
         library = ctypes.CDLL(str(path))
-        library.trackside_scan_records  # noqa: B018 renamed whenever what it takes or gives changes
+        library.trackside_scan_records  # noqa: B018 renamed whenever its arguments or results change
     except (AttributeError, OSError):
         return None
     library.trackside_crc32c.argtypes = [c_void_p, c_size_t]
@@ -51,7 +51,7 @@ def load(path: Path = LIBRARY) -> ctypes.CDLL | None:
     library.trackside_scan_records.argtypes = [
         c_void_p,
         c_int64,
-        POINTER(Room),
+        POINTER(Capacity),
         *(c_void_p,) * 8,
         POINTER(Totals),
     ]

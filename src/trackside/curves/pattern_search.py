@@ -1,4 +1,4 @@
-"""Metric definitions looked for in lines, through a child process that a pattern cannot outlast."""
+"""Searches lines for metric definitions, in a child process that is stopped if a pattern hangs."""
 
 import json
 import logging
@@ -13,7 +13,7 @@ from trackside.records.spec import MetricDefinition
 logger = logging.getLogger(__name__)
 
 ANSWER_SECONDS = 300.0
-"""The child watches its patterns itself; one that says nothing for so long is stopped."""
+"""The child limits its patterns itself; a child without a response for so long is stopped."""
 _NUM_TRIES = 2
 
 
@@ -23,7 +23,7 @@ class PatternSearch:
     def __init__(self, definitions: Sequence[MetricDefinition]) -> None:
         self.definitions = definitions
         self.switched_off: dict[str, str] = {}
-        """By pattern, why it is no longer looked for. May be filled before the first search."""
+        """By pattern, why it is switched off. May be filled before the first search."""
         self._child: subprocess.Popen[bytes] | None = None
 
     def search(self, lines: list[str]) -> list[tuple[int, str, float]]:
@@ -33,15 +33,17 @@ class PatternSearch:
         request = json.dumps(lines).encode() + b"\n"
         for left in reversed(range(_NUM_TRIES)):
             try:
-                answer = json.loads(self._asked(request))
+                response = json.loads(self._exchange(request))
                 break
             except (EOFError, BrokenPipeError):  # killed: what it did is done again
                 self.close()
                 if not left:
                     raise
-        for number, why in answer["off"]:
+        for number, why in response["off"]:
             self._switch_off(self.definitions[number], why)
-        return [(at, self.definitions[number].name, value) for at, number, value in answer["found"]]
+        return [
+            (at, self.definitions[number].name, value) for at, number, value in response["found"]
+        ]
 
     def close(self) -> None:
         if self._child is not None:
@@ -56,7 +58,7 @@ class PatternSearch:
             if definition.regex not in self.switched_off
         ]
 
-    def _asked(self, request: bytes) -> bytes:
+    def _exchange(self, request: bytes) -> bytes:
         child = self._started()
         assert child.stdin is not None
         assert child.stdout is not None
@@ -65,16 +67,18 @@ class PatternSearch:
         pipe = child.stdout.fileno()
         waiting = select.poll()
         waiting.register(pipe, select.POLLIN)
-        answer = bytearray()
-        while not answer.endswith(b"\n"):
+        response = bytearray()
+        while not response.endswith(b"\n"):
             if not waiting.poll(ANSWER_SECONDS * 1000):
                 self.close()
-                raise TimeoutError(f"the search for metrics gave no answer in {ANSWER_SECONDS} s")
+                raise TimeoutError(
+                    f"the search for metrics did not respond within {ANSWER_SECONDS} s"
+                )
             piece = os.read(pipe, 1 << 16)
             if not piece:
                 raise EOFError("the process that searches for metrics has ended")
-            answer += piece
-        return bytes(answer)
+            response += piece
+        return bytes(response)
 
     def _started(self) -> subprocess.Popen[bytes]:
         if self._child is None:

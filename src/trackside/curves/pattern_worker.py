@@ -1,8 +1,8 @@
-"""Searches lines for numbers in a process of its own, so that a pattern can hold up nobody else.
+"""Searches lines for numbers in a separate process, so that a slow pattern blocks nothing else.
 
-Python's `re` keeps the interpreter's lock while it searches, and some patterns search for ever.
-Speaks JSON lines on its standard streams with `pattern_search.py`: first the patterns (number and
-text), then lists of lines, each answered by what was found and which patterns are off, and why.
+Python's `re` holds the interpreter's lock while it searches, and some patterns never return.
+Exchanges JSON lines over its standard streams with `pattern_search.py`: first the patterns (number
+and text), then lists of lines; each response has the matches and which patterns are off, and why.
 """
 
 import json
@@ -17,7 +17,7 @@ from typing import NoReturn
 
 SPARE_SECONDS = 5.0
 SHARE = 0.1
-"""A pattern may take so much of a processor on the whole, and so many seconds on top of it."""
+"""A pattern may use this share of a processor overall, plus this many seconds."""
 
 Found = tuple[int, int, float]
 """Line, pattern, value."""
@@ -64,7 +64,7 @@ def main() -> None:
     for number, regex in json.loads(_next_line()):
         try:
             patterns.append(Pattern(number, regex))
-        except re.error as error:  # sound where the job was submitted, with another Python
+        except re.error as error:  # valid where the job was submitted, with another Python
             off.append((number, f"is no regular expression here ({error})"))
     while line := _next_line():
         lines = json.loads(line)

@@ -1,7 +1,7 @@
-"""Follows the event files of jobs, wherever they are, and holds their runs for TensorBoard.
+"""Follows the event files of jobs and holds their runs for TensorBoard.
 
-Files are looked at when somebody asks and the last look is old; nobody asks, nothing is read.
-`provider_server.py` speaks TensorBoard's protocol over this.
+Files are read on a request if the last refresh is old; without requests nothing is read.
+`provider_server.py` implements TensorBoard's protocol over this.
 """
 
 import logging
@@ -17,54 +17,54 @@ from trackside.storage.locate import Location
 logger = logging.getLogger(__name__)
 
 STALE_SECONDS = 0.5
-"""A look older than this is taken again before an answer."""
+"""After this, a request refreshes first."""
 NO_EXPERIMENT = ("", "defaultExperimentId")
-"""What TensorBoard's server and its page say when the address names no experiment."""
+"""What TensorBoard's server and page send when the address names no experiment."""
 
-FindPlaces = Callable[[], Sequence[Location]]
+FindLocations = Callable[[], Sequence[Location]]
 """Where a job's event files are now: on disk while it runs here, in storage afterwards."""
 
 
 class JobCurves:
     """One job's runs, named after it and their folder. Not thread-safe."""
 
-    def __init__(self, name: str, find: FindPlaces) -> None:
+    def __init__(self, name: str, find: FindLocations) -> None:
         self.name = name
-        self.trouble = ""
-        """Why the last look did not work; what was read before is still there."""
+        self.problem = ""
+        """Why the last refresh failed; what was read before is still there."""
         self._find = find
-        self._looked = 0.0
+        self._refreshed = 0.0
         self._tails: list[EventTail] = []
         self._runs: dict[str, Run] = {}
 
     @property
-    def places(self) -> list[str]:
-        """Where its event files were at the last look."""
-        return [tail.place.uri for tail in self._tails]
+    def locations(self) -> list[str]:
+        """Where its event files were at the last refresh."""
+        return [tail.location.uri for tail in self._tails]
 
     def runs(self) -> dict[str, Run]:
-        """As the files are now, or were a moment ago; what the store refuses is in `trouble`."""
-        if time.monotonic() - self._looked < STALE_SECONDS:
+        """As the files are now, or were a moment ago; what the store refuses is in `problem`."""
+        if time.monotonic() - self._refreshed < STALE_SECONDS:
             return self._runs
         try:
-            self.look()
-            self.trouble = ""
+            self.refresh()
+            self.problem = ""
         except (StorageError, OSError) as error:
-            if str(error) != self.trouble:
-                logger.warning("the curves of %s stand still: %s", self.name, error)
-            self.trouble = str(error)
-            self._looked = time.monotonic()
+            if str(error) != self.problem:
+                logger.warning("the curves of %s are not updated: %s", self.name, error)
+            self.problem = str(error)
+            self._refreshed = time.monotonic()
         return self._runs
 
-    def look(self) -> None:
+    def refresh(self) -> None:
         """Read what is new. Raises what the store raises."""
-        places = list(self._find())
-        if [place.uri for place in places] != self.places:
+        locations = list(self._find())
+        if [location.uri for location in locations] != self.locations:
             self._runs = {}
-            self._tails = [EventTail(place, self._add) for place in places]
+            self._tails = [EventTail(location, self._add) for location in locations]
         for tail in self._tails:
             tail.update()
-        self._looked = time.monotonic()
+        self._refreshed = time.monotonic()
 
     def _add(self, folder: str, new: Decoded) -> int:
         name = f"{self.name}/{folder}" if folder else self.name
@@ -75,9 +75,9 @@ class JobCurves:
 
 
 class Library:
-    """All jobs that were asked for, and any other by its name. Not thread-safe."""
+    """The jobs that were requested, and any other by its name. Not thread-safe."""
 
-    def __init__(self, find: Callable[[str], FindPlaces], names: Sequence[str] = ()) -> None:
+    def __init__(self, find: Callable[[str], FindLocations], names: Sequence[str] = ()) -> None:
         """`find` raises `JobNotFound` for a name that is none."""
         self._find = find
         self._jobs: dict[str, JobCurves] = {}
@@ -89,7 +89,7 @@ class Library:
         return self._jobs[name]
 
     def jobs(self, experiment: str) -> list[JobCurves]:
-        """TensorBoard's experiment: a job, several with commas between, or those asked for."""
+        """TensorBoard's experiment: a job, several separated by commas, or all requested ones."""
         names = self.names if experiment in NO_EXPERIMENT else experiment.split(",")
         return [self.job(name) for name in names]
 

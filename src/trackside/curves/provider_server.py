@@ -1,6 +1,6 @@
-"""TensorBoard's data provider protocol over gRPC: the ten questions it asks, answered from memory.
+"""TensorBoard's data provider protocol over gRPC: its ten calls, served from memory.
 
-Thinning is ours: TensorBoard asks for a thousand points of a curve and gets the extremes too.
+Downsampling is ours: TensorBoard requests a thousand points of a curve and gets the extremes too.
 """
 
 import base64
@@ -72,21 +72,21 @@ def _answering(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Provider(service.TensorBoardDataProviderServicer):  # type: ignore[misc]
-    """An experiment is a job, several jobs with commas between, or '' for those asked for."""
+    """An experiment is a job, several separated by commas, or '' for all requested ones."""
 
     def __init__(self, library: Library) -> None:
         self._library = library
         self.lock = Lock()
-        """One answer at a time: a run must not grow under its reader's hands."""
+        """One call at a time: a run must not grow while it is read."""
 
     @_answering
     def GetExperiment(self, request: Any) -> Any:
-        self._library.runs(request.experiment_id)  # looks where everything is by now
+        self._library.runs(request.experiment_id)  # finds where everything is now
         jobs = self._library.jobs(request.experiment_id)
         names = ", ".join(job.name for job in jobs)
-        where = "; ".join(place for job in jobs for place in job.places)
-        trouble = " ".join(job.trouble for job in jobs if job.trouble)
-        return wire.GetExperimentResponse(data_location=where, name=names, description=trouble)
+        where = "; ".join(uri for job in jobs for uri in job.locations)
+        problem = " ".join(job.problem for job in jobs if job.problem)
+        return wire.GetExperimentResponse(data_location=where, name=names, description=problem)
 
     @_answering
     def ListPlugins(self, request: Any) -> Any:
@@ -136,10 +136,10 @@ class Provider(service.TensorBoardDataProviderServicer):  # type: ignore[misc]
         response = wire.ReadTensorsResponse()
         for run, tag, series in self._matching_tensors(request, _TENSOR):
             data = _tag(response, run, tag).data
-            for place in _spread(series.kept(), request.downsample.num_points):
-                data.step.append(series.steps[place])
-                data.wall_time.append(series.times[place])
-                data.value.append(series.values[place])
+            for point in _spread(series.kept(), request.downsample.num_points):
+                data.step.append(series.steps[point])
+                data.wall_time.append(series.times[point])
+                data.value.append(series.values[point])
         return response
 
     @_answering
@@ -158,12 +158,12 @@ class Provider(service.TensorBoardDataProviderServicer):  # type: ignore[misc]
         response = wire.ReadBlobSequencesResponse()
         for run, tag, series in self._matching_tensors(request, _BLOBS):
             data = _tag(response, run, tag).data
-            for place in _spread(series.kept(), request.downsample.num_points):
-                data.step.append(series.steps[place])
-                data.wall_time.append(series.times[place])
+            for point in _spread(series.kept(), request.downsample.num_points):
+                data.step.append(series.steps[point])
+                data.wall_time.append(series.times[point])
                 references = data.values.add()
-                for index in range(len(series.blobs(place))):
-                    key = _blob_key(request.experiment_id, run, tag, series.steps[place], index)
+                for index in range(len(series.blobs(point))):
+                    key = _blob_key(request.experiment_id, run, tag, series.steps[point], index)
                     references.blob_refs.add(blob_key=key)
         return response
 
@@ -173,8 +173,8 @@ class Provider(service.TensorBoardDataProviderServicer):  # type: ignore[misc]
             with self.lock:
                 series = self._library.runs(experiment)[run].tensors[tag]
                 # The last of that step is the one that counts.
-                place = len(series.steps) - 1 - series.steps[::-1].index(step)
-                blob = series.blobs(place)[index]
+                point = len(series.steps) - 1 - series.steps[::-1].index(step)
+                blob = series.blobs(point)[index]
         except (JobError, LookupError, ValueError) as error:
             context.abort(grpc.StatusCode.NOT_FOUND, f"no blob {request.blob_key!r}: {error}")
         for start in range(0, max(1, len(blob)), BLOB_BYTES):
@@ -213,7 +213,7 @@ def _matching(found: dict[str, Series], request: Any) -> Iterator[tuple[str, Ser
 
 
 def _tag(response: Any, run: str, tag: str) -> Any:
-    """A new entry for this tag; entries of one run come one after the other."""
+    """A new entry for this tag; entries of one run are consecutive."""
     if not response.runs or response.runs[-1].run_name != run:
         response.runs.add(run_name=run)
     return response.runs[-1].tags.add(tag_name=tag)
@@ -225,12 +225,12 @@ def _describe(metadata: Any, series: Tensors) -> None:
     metadata.summary_metadata.CopyFrom(series.metadata)
 
 
-def _spread(places: list[int], limit: int) -> list[int]:
+def _spread(points: list[int], limit: int) -> list[int]:
     """Evenly, with the last one always among them."""
-    if len(places) <= limit:
-        return places
-    chosen = np.linspace(len(places) - 1, 0, max(limit, 0)).round().astype(int)[::-1]
-    return [places[index] for index in chosen]
+    if len(points) <= limit:
+        return points
+    chosen = np.linspace(len(points) - 1, 0, max(limit, 0)).round().astype(int)[::-1]
+    return [points[index] for index in chosen]
 
 
 def _blob_key(*parts: str | int) -> str:

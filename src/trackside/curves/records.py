@@ -37,13 +37,13 @@ def frame(content: bytes) -> bytes:
 
 @lru_cache(maxsize=4096)
 def header(length: int) -> bytes:
-    """Kept, because a writer's records have few lengths."""
+    """Cached, because a writer's records have few lengths."""
     packed = _LENGTH.pack(length)
     return packed + _CHECKSUM.pack(masked(crc32c(packed)))
 
 
 def length_at(data: bytes, at: int = 0) -> int | None:
-    """The content's length that the header there tells; None when it is no header."""
+    """The content's length by the header there; None if it is not a header."""
     head = data[at : at + HEADER_BYTES]
     if len(head) < HEADER_BYTES:
         return None
@@ -52,19 +52,19 @@ def length_at(data: bytes, at: int = 0) -> int | None:
 
 
 def contents(data: bytes, at: int = 0) -> Iterator[tuple[int, int]]:
-    """Start and end of each whole record's content from a place on, by the headers alone.
+    """Start and end of each whole record's content from an offset on, by the headers alone.
 
-    Ends at the first record that is torn or has no sound header.
+    Ends at the first record that is torn or has an invalid header.
     """
     size = len(data)
     unpack = _HEADER.unpack_from
-    sound: dict[int, int] = {}
+    valid: dict[int, int] = {}
     while size - at >= FRAME_BYTES:
         length, checksum = unpack(data, at)
-        if sound.get(length) != checksum:
+        if valid.get(length) != checksum:
             if length_at(data, at) is None:
                 return
-            sound[length] = checksum
+            valid[length] = checksum
         end = at + HEADER_BYTES + length
         if end + FOOTER_BYTES > size:
             return
@@ -72,17 +72,17 @@ def contents(data: bytes, at: int = 0) -> Iterator[tuple[int, int]]:
         at = end + FOOTER_BYTES
 
 
-def is_sound(data: bytes, start: int, end: int) -> bool:
+def is_valid(data: bytes, start: int, end: int) -> bool:
     """Whether the content's checksum, which follows it, is right."""
     (stored,) = _CHECKSUM.unpack_from(data, end)
     return bool(stored == masked(crc32c(data[start:end])))
 
 
 def next_header(data: bytes, at: int) -> int | None:
-    """Where the next sound header begins: how a reader gets past damage."""
-    for place in range(at, len(data) - HEADER_BYTES + 1):
-        if length_at(data, place) is not None:
-            return place
+    """Where the next valid header starts: how a reader skips damage."""
+    for position in range(at, len(data) - HEADER_BYTES + 1):
+        if length_at(data, position) is not None:
+            return position
     return None
 
 

@@ -1,7 +1,7 @@
 """One run's curves in memory, as TensorBoard knows them: by tag, of one of three kinds.
 
 Scalars are columns, every point of them. Tensors (histograms, texts, hyperparameters) and blob
-sequences (images, audio, graphs) are kept as they are, of large ones some.
+sequences (images, audio, graphs) are stored unchanged; of large ones, a sample.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,10 +19,10 @@ from trackside.curves.columns import Column
 from trackside.curves.downsample import in_order
 
 MOST_TAG_BYTES = 64 << 20
-"""Of one tag's tensors and blobs. When it has more, every other one goes: TensorBoard asks for ten
+"""Of one tag's tensors and blobs. Beyond it, every other one is dropped: TensorBoard requests ten
 images or five hundred histograms."""
 _UNREADABLE = (DecodeError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""What TensorBoard's reading of an event raises that is none, or says something impossible."""
+"""What TensorBoard's parser raises for an invalid event."""
 
 
 class Scalars:
@@ -44,7 +44,7 @@ class Scalars:
         self._ordered = None
 
     def column(self) -> Column:
-        """The points that count: what a resumed script wrote anew takes the old ones' place."""
+        """The valid points: what a resumed script rewrote replaces the old ones."""
         if self._ordered is None:
             self._settle()
             whole = _joined(self._parts)
@@ -80,13 +80,13 @@ class Tensors:
                 del kept[1:-1:2]  # never the first or the last
             self.size_bytes = sum(value.ByteSize() for value in self.values)
 
-    def blobs(self, place: int) -> Sequence[bytes]:
-        """As many as there are, whatever the shape says."""
-        strings: Sequence[bytes] = self.values[place].string_val
+    def blobs(self, index: int) -> Sequence[bytes]:
+        """As many as there are, whatever the shape claims."""
+        strings: Sequence[bytes] = self.values[index].string_val
         return strings
 
     def kept(self) -> list[int]:
-        """The places of those that count; see `in_order`."""
+        """The indices of the valid ones; see `in_order`."""
         order = in_order(np.array(self.steps))
         return list(range(len(self.steps))) if order is None else np.flatnonzero(order).tolist()
 
@@ -105,9 +105,9 @@ class Run:
         self._scalars(column.tag).extend(column)
 
     def is_added(self, content: bytes) -> bool:
-        """Add one event that is more than plain scalars, as it is in its file.
+        """Add one event that is more than plain scalars, in its encoded form.
 
-        False when there is something in it that TensorBoard cannot make out.
+        False if TensorBoard cannot parse it.
         """
         try:
             event = event_pb2.Event.FromString(content)
@@ -156,7 +156,7 @@ class Run:
 
 
 def _number(tensor: tensor_pb2.TensorProto) -> float:
-    """Of a tensor that has one; looked for before it would be filled to the shape it claims."""
+    """Of a tensor that has one; read before it would be filled to the shape it claims."""
     if any(dimension.size != 1 for dimension in tensor.tensor_shape.dim):
         raise ValueError("a scalar of another shape")
     return float(tensor_util.make_ndarray(tensor).item())

@@ -1,4 +1,4 @@
-"""What an event says, one value at a time: the slow way, for everything but plain scalars."""
+"""Parses an event, one value at a time: slower, for everything but plain scalars."""
 
 import struct
 from dataclasses import dataclass
@@ -134,8 +134,8 @@ def hparams(summary: Summary) -> dict[str, bool | str | float]:
 
 
 def _is_single(tensor: bytes) -> bool:
-    """Whether its shape has room for one number. A tensor may be written with one number and a
-    large shape, which it fills; that is no scalar."""
+    """Whether its shape holds one number. A tensor may be written with one number and a large
+    shape, which it fills; that is not a scalar."""
     dimensions = [each for shape in _messages(tensor, 2) for each in _messages(shape, 2)]
     return all(_size(dimension) == 1 for dimension in dimensions)
 

@@ -11,7 +11,7 @@ from types import TracebackType
 from trackside.errors import TensorBoardFailed
 
 START_SECONDS = 60.0
-# Its standard input ends when we end, however we do; a port that nobody watches stays taken.
+# Its standard input closes when we exit for any reason; otherwise it would keep its port.
 _BOOTSTRAP = """\
 import os, sys, threading
 watch = lambda: (sys.stdin.buffer.read(), os._exit(0))
@@ -28,7 +28,7 @@ class TensorBoardProcess:
     def __init__(self, arguments: Sequence[str]) -> None:
         self._command = [sys.executable, "-c", _BOOTSTRAP, *arguments]
         self._last_lines: deque[str] = deque(maxlen=10)
-        self._answered = Event()
+        self._responded = Event()
         self._url = ""
 
     def __enter__(self) -> "TensorBoardProcess":
@@ -50,7 +50,7 @@ class TensorBoardProcess:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._process.kill()  # it keeps nothing that could be lost
+        self._process.kill()  # it has no state to lose
         self._process.wait()
         self._listener.join()
         for pipe in (self._process.stdin, self._process.stderr):
@@ -59,18 +59,18 @@ class TensorBoardProcess:
 
     def url(self) -> str:
         """Where it listens, once it does; `TensorBoardFailed` with its own words if it will not."""
-        self._answered.wait(START_SECONDS)
+        self._responded.wait(START_SECONDS)
         if not self._url:
-            said = "".join(self._last_lines).strip() or f"nothing for {START_SECONDS:.0f} s"
-            raise TensorBoardFailed(f"TensorBoard did not start. It says: {said}")
+            output = "".join(self._last_lines).strip() or f"nothing for {START_SECONDS:.0f} s"
+            raise TensorBoardFailed(f"TensorBoard did not start. Its output: {output}")
         return self._url
 
     def wait(self) -> None:
         """Until it ends, which it does only by itself when something is wrong with it."""
         code = self._process.wait()
         self._listener.join()
-        said = "".join(self._last_lines).strip()
-        raise TensorBoardFailed(f"TensorBoard ended with code {code}. It says: {said}")
+        output = "".join(self._last_lines).strip()
+        raise TensorBoardFailed(f"TensorBoard ended with code {code}. Its output: {output}")
 
     def _listen(self) -> None:
         assert self._process.stderr is not None
@@ -78,5 +78,5 @@ class TensorBoardProcess:
             self._last_lines.append(line)
             if not self._url and (found := _ADDRESS.search(line)):
                 self._url = found[1]
-                self._answered.set()
-        self._answered.set()
+                self._responded.set()
+        self._responded.set()

@@ -12,7 +12,7 @@ FILE_VERSION = b"brain.Event:2"
 DT_FLOAT, DT_DOUBLE, DT_STRING = 1, 2, 7
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
-"""Wire types. Together with its number, one says what a field is."""
+"""Wire types. A field's key is its number and wire type."""
 _64_BITS = (1 << 64) - 1
 _DOUBLE = struct.Struct("<d")
 _FLOAT = struct.Struct("<f")
@@ -64,7 +64,7 @@ def file_version() -> bytes:
 
 
 def session_start() -> bytes:
-    """Tells readers to forget what earlier files say from this event's step on."""
+    """Makes readers discard earlier files' values from this event's step on."""
     return message(7, integer(1, 1))
 
 

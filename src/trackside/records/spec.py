@@ -16,12 +16,12 @@ from trackside.quick_dataclass import dataclass
 from trackside.records import notify_targets
 from trackside.records.members import member, read, write
 from trackside.texts.shown_names import JOB_NAME as JOB_NAME
+from trackside.texts.storage_schemes import LOCATION_FORM, LOCATION_PATTERN
 
 _JOB_NAME_SAYS = "1 to 63 letters, digits and inner dashes"
 MODULE_NAME = r"[^\W\d]\w*(\.[^\W\d]\w*)*"
 MODULE_NAME_SAYS = "a module's dotted name, such as package.train"
-_LOCATION = r"(s3|gs|az|file)://.*|[^:]+|[A-Za-z]:[\\/].*"
-_LOCATION_SAYS = "an s3://, gs://, az:// or file:// location, or a path on this machine"
+_LOCATION: dict[str, Any] = {"pattern": LOCATION_PATTERN, "says": LOCATION_FORM}
 COMMIT = "[0-9a-f]{40}([0-9a-f]{24})?"
 BRANCH_MOST, REMOTE_MOST = 255, 1024
 _INPUT_MODES = ("File", "FastFile", "Pipe")
@@ -81,9 +81,7 @@ class Channel:
         pattern=r"[A-Za-z0-9._-]{1,64}",
         says="1 to 64 letters, digits, dots, dashes and underscores",
     )
-    uri: str = member(
-        "DataSource.S3DataSource.S3Uri", pattern=_LOCATION, says=_LOCATION_SAYS, most=1024
-    )
+    uri: str = member("DataSource.S3DataSource.S3Uri", **_LOCATION, most=1024)
     data_type: str = member(
         "DataSource.S3DataSource.S3DataType",
         default="S3Prefix",
@@ -109,7 +107,7 @@ class Channel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    uri: str = member("S3OutputPath", pattern=_LOCATION, says=_LOCATION_SAYS, least=1, most=1024)
+    uri: str = member("S3OutputPath", **_LOCATION, least=1, most=1024)
     kms_key: str = member("KmsKeyId", default="", most=2048)
     compression: str = member("CompressionType", default="GZIP", choices=("GZIP", "NONE"))
 
@@ -154,7 +152,7 @@ class Stopping:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoints:
-    uri: str = member("S3Uri", pattern=_LOCATION, says=_LOCATION_SAYS, most=1024)
+    uri: str = member("S3Uri", **_LOCATION, most=1024)
     local_path: str = member("LocalPath", default="/opt/ml/checkpoints", most=4096)
 
 
@@ -168,7 +166,7 @@ class Collection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DebugHook:
-    uri: str = member("S3OutputPath", pattern=_LOCATION, says=_LOCATION_SAYS, most=1024)
+    uri: str = member("S3OutputPath", **_LOCATION, most=1024)
     local_path: str = member("LocalPath", default="/opt/ml/output/tensors", most=4096)
     parameters: Mapping[str, str] = member(
         "HookParameters", dict, default=dict, most=20, key_most=256, value_most=256
@@ -185,7 +183,7 @@ class RuleConfiguration:
     parameters: Mapping[str, str] = member(
         "RuleParameters", dict, default=dict, most=100, key_most=256
     )
-    uri: str | None = member("S3OutputPath", default=None, pattern=_LOCATION, says=_LOCATION_SAYS)
+    uri: str | None = member("S3OutputPath", default=None, **_LOCATION)
     local_path: str | None = member("LocalPath", default=None, most=4096)
     instance_type: str | None = member("InstanceType", default=None)
     volume_gb: int | None = member("VolumeSizeInGB", int, default=None, least=0)
@@ -213,13 +211,13 @@ class RuleConfiguration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TensorBoard:
-    uri: str = member("S3OutputPath", pattern=_LOCATION, says=_LOCATION_SAYS, most=1024)
+    uri: str = member("S3OutputPath", **_LOCATION, most=1024)
     local_path: str = member("LocalPath", default="/opt/ml/output/tensorboard", most=4096)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profiler:
-    uri: str | None = member("S3OutputPath", default=None, pattern=_LOCATION, says=_LOCATION_SAYS)
+    uri: str | None = member("S3OutputPath", default=None, **_LOCATION)
     interval_milliseconds: int = member("ProfilingIntervalInMilliseconds", int, default=500)
     parameters: Mapping[str, str] = member("ProfilingParameters", dict, default=dict, most=20)
     disabled: bool = member("DisableProfiler", bool, default=False)

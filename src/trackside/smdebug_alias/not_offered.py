@@ -19,13 +19,13 @@ OTHER_FRAMEWORKS = (
 
 
 def not_offered(name: str, instead: str) -> Any:
-    """A class that says so when it is made; `instead` is the way out."""
+    """A class whose constructor raises; `instead` is the way out."""
     return type(name, (_NotOffered,), {"__doc__": instead, "__module__": "smdebug"})
 
 
 def no_hook(framework: str) -> Any:
-    """`get_hook` of a framework that is not watched: there is never a hook, as without smdebug's
-    configuration, and scripts that ask before they use it run on."""
+    """`get_hook` of a framework that is not watched: it returns None, as without smdebug's
+    configuration, and scripts that check it continue."""
 
     def get_hook(*args: Any, **kwargs: Any) -> None:
         _say_unwatched(framework)
@@ -35,7 +35,7 @@ def no_hook(framework: str) -> Any:
 
 @cache
 def _say_unwatched(framework: str) -> None:
-    """Once: scripts may ask at every batch."""
+    """Once: scripts may call it for every batch."""
     logger.warning("Not watched: %s. get_hook() gives None. %s", framework, OTHER_FRAMEWORKS)
 
 

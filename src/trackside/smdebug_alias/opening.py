@@ -1,4 +1,4 @@
-"""smdebug's `create_trial`, which opens tensors or, asked for it, the profiler's data."""
+"""smdebug's `create_trial`, which opens tensors or, on request, the profiler's data."""
 
 from pathlib import Path
 from typing import Any, Literal, overload

@@ -1,4 +1,4 @@
-"""The charts of smdebug's profiler notebooks: their names, and what there is in their place."""
+"""The charts of smdebug's profiler notebooks: their names, and what replaces them."""
 
 from trackside.smdebug_alias.not_offered import CHARTS, not_offered
 

@@ -6,7 +6,7 @@ from typing import Any
 from trackside.capture.reading.extras import import_extra
 from trackside.rules.saved.profiler_trial import FrameworkMetric, SystemMetric
 from trackside.smdebug_alias.profiler_readers import AlgorithmMetricsReader, SystemMetricsReader
-from trackside.smdebug_alias.profiler_times import us_since_epoch_to_human_readable_time as told
+from trackside.smdebug_alias.profiler_times import us_since_epoch_to_human_readable_time as as_text
 
 _SYSTEM = ("timestamp", "timestamp_us", "value", "system_metric", "dimension", "nodeID", "type")
 _FRAMEWORK = (
@@ -42,7 +42,7 @@ class PandasFrame:
         get_framework_metrics: bool = True,
         get_system_metrics: bool = True,
     ) -> tuple[Any, Any]:
-        """Figures of the machine and events of the script; what was not asked for is empty."""
+        """The machine's figures and the script's events; what was not requested is empty."""
         between = (start_time_us, end_time_us)
         return (
             self._system(*(between if get_system_metrics else (0, 0)), selected_system_metrics),
@@ -77,14 +77,14 @@ class PandasFrame:
     def _figure(self, each: SystemMetric) -> tuple[Any, ...]:
         moment = round(each.timestamp * 1e6)
         return (
-            *(told(moment), moment - self.start_time, each.value),
+            *(as_text(moment), moment - self.start_time, each.value),
             *(each.name, each.dimension, each.node_id, each.type),
         )
 
     def _event(self, each: FrameworkMetric) -> tuple[Any, ...]:
         start, end = each.start_time, each.end_time
         return (
-            *(told(start), told(end), start - self.start_time, end - self.start_time),
+            *(as_text(start), as_text(end), start - self.start_time, end - self.start_time),
             *(each.tid, each.pid, each.event_name, each.step, -1, each.event_phase, each.node_id),
         )
 

@@ -17,7 +17,7 @@ _STEP = "Step:"
 
 class MetricsReaderBase:
     def __init__(self, path: str | Path, use_in_memory_cache: bool = False) -> None:
-        """`path` is a job's `profiler-output`. Everything read is kept, asked for or not."""
+        """`path` is a job's `profiler-output`. Everything read stays in memory."""
         self._trial = ProfilerTrial(path)
 
     def refresh_event_file_list(self) -> None:
@@ -49,7 +49,7 @@ class MetricsReaderBase:
         raise NotImplementedError
 
     def _moments(self) -> list[int]:
-        """Of the first and the last thing of each host or process."""
+        """Of the first and the last record of each host or process."""
         raise NotImplementedError
 
     def _profile(self) -> Any:

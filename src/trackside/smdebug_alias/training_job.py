@@ -1,4 +1,4 @@
-"""smdebug's `TrainingJob`: a job by its name, for notebooks that look at its profiler output."""
+"""smdebug's `TrainingJob`: a job by its name, for notebooks that analyse its profiler output."""
 
 import logging
 import time
@@ -18,7 +18,7 @@ _OVER = frozenset({"Completed", "Failed", "Stopped"})
 
 
 class TrainingJob:
-    """Asks the server that boto3 is set up for; `trackside env` sets it up for ours."""
+    """Queries the server that boto3 is configured for; `trackside env` configures it for ours."""
 
     def __init__(self, training_job_name: str, region: str | None = None) -> None:
         self.name = training_job_name

@@ -23,7 +23,7 @@ from trackside.errors import (
     TracksideError,
 )
 from trackside.storage import plain_http
-from trackside.storage.cloud_errors import Place, is_beyond_the_end, is_refusal, translated
+from trackside.storage.cloud_errors import BucketLabel, is_beyond_the_end, is_refusal, translated
 from trackside.storage.store import Entry, Store, check_key
 
 if TYPE_CHECKING:
@@ -46,20 +46,24 @@ class CloudStore(Store):
     """One bucket or container. Holds a pool of connections."""
 
     def __init__(
-        self, inner: "S3Store | GCSStore | AzureStore", place: Place, *, is_plain_http: bool = False
+        self,
+        inner: "S3Store | GCSStore | AzureStore",
+        label: BucketLabel,
+        *,
+        is_plain_http: bool = False,
     ) -> None:
         self._inner = inner
-        self._place = place
+        self._label = label
         self._is_plain_http = is_plain_http
 
     def __repr__(self) -> str:
-        return f"CloudStore({self._place.name!r} at {self._place.server!r})"
+        return f"CloudStore({self._label.name!r} at {self._label.server!r})"
 
     def put(self, key: str, data: bytes | Path | Iterable[bytes]) -> Entry:
         check_key(key)
         source = _Source(data)
         try:
-            with errors_named(self._place, key):
+            with errors_named(self._label, key):
                 result = self._send(key, source)
         except Exception:
             if source.failure is not None:
@@ -75,7 +79,7 @@ class CloudStore(Store):
         result = self._request(key, start, end, etag)
         if result is None:
             return b""
-        with errors_named(self._place, key):
+        with errors_named(self._label, key):
             return result.bytes().to_bytes()
 
     def read(
@@ -87,7 +91,7 @@ class CloudStore(Store):
         # Small pieces: fresh memory for large ones cost more than all the rest of a download.
         pieces = iter(result.stream(min_chunk_size=_PIECE_BYTES))
         while True:
-            with errors_named(self._place, key):
+            with errors_named(self._label, key):
                 piece = next(pieces, None)
             if piece is None:
                 return
@@ -97,18 +101,18 @@ class CloudStore(Store):
         self, key: str, start: int, end: int, target: int, *, etag: str | None
     ) -> Iterator[int]:
         if self._is_plain_http and etag is not None:
-            with suppress(BaseError):  # no credentials; `read` will say so
+            with suppress(BaseError):  # no credentials; `read` reports it
                 url = obstore.sign(self._inner, "GET", key, _SIGNED_FOR)
                 yield from plain_http.moved(url, start, end, target, etag)
 
     def stat(self, key: str) -> Entry:
         check_key(key)
-        with errors_named(self._place, key):
+        with errors_named(self._label, key):
             try:
                 return _entry(obstore.head(self._inner, key))
             except BaseError as error:
                 if is_refusal(error):
-                    # The answer to HEAD has no body, and so no code: the one to GET says why.
+                    # The response to HEAD has no body, and so no code: the one to GET has it.
                     obstore.get_range(self._inner, key, start=0, length=1)
                 raise
 
@@ -130,7 +134,7 @@ class CloudStore(Store):
         while batch := tuple(islice(remaining, _PAGE)):
             for key in batch:
                 check_key(key)
-            with errors_named(self._place, batch[0] if len(batch) == 1 else ""):
+            with errors_named(self._label, batch[0] if len(batch) == 1 else ""):
                 self._delete(batch)
 
     def _get_range(self, key: str, start: int, end: int) -> bytes:
@@ -141,26 +145,26 @@ class CloudStore(Store):
         except (BaseError, OSError, ValueError) as error:
             if is_beyond_the_end(error):
                 return b""
-            raise translated(error, self._place, key) from error
+            raise translated(error, self._label, key) from error
 
     def _request(
         self, key: str, start: int, end: int | None, etag: str | None
     ) -> "GetResult | None":
-        """The answer before its body is read; None when no byte of the object is in the range."""
+        """The response before its body is read; None if no byte of the object is in the range."""
         check_key(key)
         if end is not None and end <= start:
             self.stat(key)
             return None
-        with errors_named(self._place, key):
+        with errors_named(self._label, key):
             try:
                 result = obstore.get(self._inner, key, options=_options(start, end, etag))
             except BaseError as error:
                 if is_beyond_the_end(error):
                     return None
                 raise
-        # Asked again here, because some servers ignore If-Match.
+        # Checked again here, because some servers ignore If-Match.
         if etag is not None and _unquoted(result.meta["e_tag"]) != etag:
-            raise ObjectChanged(f"{self._place.at(key)} was replaced. List and read it again.")
+            raise ObjectChanged(f"{self._label.at(key)} was replaced. List and read it again.")
         return result
 
     def _send(self, key: str, source: "_Source") -> "PutResult":
@@ -178,13 +182,13 @@ class CloudStore(Store):
         )
 
     def _confirmed(self, key: str, size_bytes: int, etag: str | None) -> Entry:
-        """Ask the store what it has now, and compare. Another writer's newer object is no fault."""
+        """Compare with what the store has now. Another writer's newer object is not an error."""
         found = self.stat(key)
         if found.etag != etag and etag is not None:
             return Entry(key, size_bytes, etag, found.modified)
         if found.size_bytes != size_bytes:
             raise DamagedTransfer(
-                f"{self._place.at(key)} has {found.size_bytes} bytes where {size_bytes} were "
+                f"{self._label.at(key)} has {found.size_bytes} bytes where {size_bytes} were "
                 "sent. Store it again; if that repeats, suspect the server."
             )
         return found
@@ -197,11 +201,11 @@ class CloudStore(Store):
         # folder, from just before the first key it can match.
         offsets = [text for text in (after, _just_before(prefix) if start else "") if _is_key(text)]
         offset = max(offsets, key=_sortable, default=None)
-        with errors_named(self._place, prefix):
+        with errors_named(self._label, prefix):
             stream = obstore.list(self._inner, folder or None, offset=offset, chunk_size=_PAGE)
             pages = iter(stream)
         while True:
-            with errors_named(self._place, prefix):
+            with errors_named(self._label, prefix):
                 page = next(pages, None)
             if not page:
                 return
@@ -244,18 +248,18 @@ class CloudStore(Store):
 
 
 @contextmanager
-def errors_named(place: Place, key: str) -> Iterator[None]:
-    """Turn obstore's errors into ours, with the place in the message."""
+def errors_named(label: BucketLabel, key: str) -> Iterator[None]:
+    """Turn obstore's errors into ours, with the location in the message."""
     try:
         yield
     except TracksideError:
         raise
     except (BaseError, OSError, ValueError) as error:
-        raise translated(error, place, key) from error
+        raise translated(error, label, key) from error
 
 
 class _Source:
-    """What is to be stored, as chunks. Counts them, and keeps the error they ended in."""
+    """What is to be stored, as chunks. Counts them, and records the error they ended with."""
 
     def __init__(self, data: bytes | Path | Iterable[bytes]) -> None:
         self.size_bytes = 0
@@ -289,7 +293,7 @@ def _size(path: Path) -> int:
 
 
 def _file_chunks(path: Path, size_bytes: int) -> Iterator[bytes]:
-    """Exactly what the file held at first; ending in an error is what keeps a torn one unstored."""
+    """Exactly what the file held at first; the error is what prevents storing a torn one."""
     with open(path, "rb", buffering=0) as file:
         left = size_bytes
         while left > 0:

@@ -38,7 +38,7 @@ _METADATA_SERVICES = ("169.254.169.254", "169.254.170.2", "metadata.google.inter
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class BucketLabel:
     """A bucket as its users know it, for messages."""
 
     name: str
@@ -51,13 +51,13 @@ class Place:
         return f"'{self.name}/{key}'" if key else f"'{self.name}'"
 
 
-def translated(error: Exception, place: Place, key: str) -> StorageError:
-    where = f"{place.at(key)} at {place.server}"
+def translated(error: Exception, label: BucketLabel, key: str) -> StorageError:
+    where = f"{label.at(key)} at {label.server}"
     text, _, debug = str(error).partition("\n\nDebug source:")
     code = _first(_CODE, text)
     if code == "NoSuchBucket":
         return ObjectNotFound(
-            f"There is no bucket {place.name!r} at {place.server}. Create it, or check its name."
+            f"There is no bucket {label.name!r} at {label.server}. Create it, or check its name."
         )
     match error:
         case FileNotFoundError():
@@ -65,7 +65,7 @@ def translated(error: Exception, place: Place, key: str) -> StorageError:
         case PreconditionError():
             return ObjectChanged(f"{where} was replaced while it was read. Read it again.")
         case PermissionDeniedError() | UnauthenticatedError():
-            return _refused(where, code, place)
+            return _refused(where, code, label)
         case InvalidPathError() | ValueError():
             return InvalidKey(
                 f"{where}: {text}. Keys with empty, '.' or '..' segments are not supported; "
@@ -74,7 +74,7 @@ def translated(error: Exception, place: Place, key: str) -> StorageError:
         case NotSupportedError():
             return StorageError(f"{where}: the server does not support this: {text}")
         case GenericError() | BaseError():
-            return _generic(text, debug, where, code, place)
+            return _generic(text, debug, where, code, label)
     return StorageError(f"{where}: {text}")
 
 
@@ -85,42 +85,42 @@ def is_refusal(error: Exception) -> bool:
 
 
 def is_beyond_the_end(error: Exception) -> bool:
-    """The range asked for starts at or after the end of an object that exists."""
+    """The requested range starts at or after the end of an object that exists."""
     text = str(error)  # the words are obstore's own, for a server that sent the whole instead
     return _first(_STATUS, text) == "416" or "Wanted range starting at" in text
 
 
-def _refused(where: str, code: str, place: Place) -> AccessRefused:
+def _refused(where: str, code: str, label: BucketLabel) -> AccessRefused:
     shown = f" ({code})" if code else ""
-    advice = _REFUSALS.get(code) or place.advice or _OTHER_REFUSAL
+    advice = _REFUSALS.get(code) or label.advice or _OTHER_REFUSAL
     return AccessRefused(f"{where} is refused{shown}. {advice}")
 
 
-def _generic(text: str, debug: str, where: str, code: str, place: Place) -> StorageError:
-    """Connection errors, 5xx and other statuses come as one class; the text tells them apart."""
+def _generic(text: str, debug: str, where: str, code: str, label: BucketLabel) -> StorageError:
+    """Connection errors, 5xx and other statuses share one class; the text distinguishes them."""
     if any(service in text for service in _METADATA_SERVICES) or "MissingAccount" in debug:
-        return AccessRefused(f"{where}: no credentials were found. {place.advice}".rstrip())
+        return AccessRefused(f"{where}: no credentials were found. {label.advice}".rstrip())
     if "incorrectly configured region" in text:
         return AccessRefused(
             f"{where} is in another region. Set AWS_REGION to the bucket's region."
         )
     status = _first(_STATUS, text)
     if status in ("401", "403"):
-        return _refused(where, code, place)
+        return _refused(where, code, label)
     if status == "404":
         return ObjectNotFound(f"{where} does not exist. Check the name.")
-    if status == "412":  # met while resuming, it comes as this class
+    if status == "412":  # while resuming, it has this class
         return ObjectChanged(f"{where} was replaced while it was read. Read it again.")
     if "non-partial response" in text:
         return StorageError(
-            f"{where}: the server sends whole objects where a part was asked for. "
+            f"{where}: the server sends whole objects where a part was requested. "
             "Use a server that supports range requests."
         )
     if status and status[0] != "5" and status not in ("408", "429"):
-        said = _first(_TEXT, text) or code or text
-        return StorageError(f"{where}: the store answered {status}: {said}")
-    if status == "507" and (said := _first(_TEXT, text)):
-        return StoreUnreachable(f"{where} cannot be stored: {said}")
+        message = _first(_TEXT, text) or code or text
+        return StorageError(f"{where}: the store answered {status}: {message}")
+    if status == "507" and (message := _first(_TEXT, text)):
+        return StoreUnreachable(f"{where} cannot be stored: {message}")
     cause = f"it answers {status}" if status else _cause(text, debug)
     return StoreUnreachable(
         f"{where} cannot be reached: {cause}. Check the address and the network, then try again."
@@ -133,7 +133,7 @@ def _cause(text: str, debug: str) -> str:
     if found is not None:
         return found[1] or found[2]
     if "TimedOut" in debug or "timed out" in text:
-        return "it did not answer in time"
+        return "it did not respond in time"
     return text.rpartition(" - ")[2].rpartition("HTTP error: ")[2]
 
 

@@ -3,18 +3,19 @@
 import socket
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from obstore.store import AzureStore, GCSStore, S3Store
+import obstore.store
 
 from trackside.errors import AccessRefused
 from trackside.storage import plain_http
 from trackside.storage.cloud import CloudStore, errors_named
-from trackside.storage.cloud_errors import Place
+from trackside.storage.cloud_errors import BucketLabel
 from trackside.storage.credentials import S3Access
+from trackside.texts.storage_schemes import S3, Scheme
 
 if TYPE_CHECKING:
-    from obstore.store import ClientConfig, RetryConfig, S3Config
+    from obstore.store import AzureStore, ClientConfig, GCSStore, RetryConfig, S3Config, S3Store
 
 _INSTANCE_METADATA = ("169.254.169.254", 80)
 
@@ -33,22 +34,22 @@ class Retry:
     """A connection without a byte for so long counts as broken."""
 
 
-PATIENT = Retry()
-HURRIED = Retry(
+STANDARD = Retry()
+QUICK = Retry(
     max_retries=3,
     limit_seconds=3.0,
     longest_wait_seconds=1.0,
     connect_seconds=2.0,
     silence_seconds=5.0,
 )
-"""For a question somebody sits and waits for."""
+"""For requests that a person waits for."""
 
 
-def open_s3(bucket: str, access: S3Access, retry: Retry = PATIENT) -> CloudStore:
+def open_s3(bucket: str, access: S3Access, retry: Retry = STANDARD) -> CloudStore:
     """`AccessRefused` at once when there are no credentials to try."""
-    place = Place(f"s3://{bucket}", access.endpoint or "AWS", access.advice)
+    label = BucketLabel(f"{S3.prefix}{bucket}", access.endpoint or S3.service, access.advice)
     if access.source == "none" or (access.source == "instance" and not _is_on_ec2()):
-        raise AccessRefused(f"'{place.name}' at {place.server}: {access.advice}")
+        raise AccessRefused(f"'{label.name}' at {label.server}: {access.advice}")
     config: S3Config = {"region": access.region}
     if access.endpoint is not None:
         config["endpoint"] = access.endpoint
@@ -57,40 +58,29 @@ def open_s3(bucket: str, access: S3Access, retry: Retry = PATIENT) -> CloudStore
         config["secret_access_key"] = access.secret_access_key
     if access.session_token is not None:
         config["session_token"] = access.session_token
-    client = _client(retry)
-    client["allow_http"] = True
-    with errors_named(place, ""):
-        inner = S3Store(bucket, config=config, client_options=client, retry_config=_retries(retry))
-    return CloudStore(inner, place, is_plain_http=plain_http.is_usable(access.endpoint))
+    inner = _opened(S3, label, bucket, retry, config=config)
+    return CloudStore(inner, label, is_plain_http=plain_http.is_usable(access.endpoint))
 
 
-def open_google(bucket: str, retry: Retry = PATIENT) -> CloudStore:
-    """Credentials as Google's own libraries find them: GOOGLE_APPLICATION_CREDENTIALS and so on."""
-    advice = "Set GOOGLE_APPLICATION_CREDENTIALS to a key file, or log in with gcloud."
-    place = Place(f"gs://{bucket}", "Google Cloud Storage", advice)
-    with errors_named(place, ""):
-        inner = GCSStore(bucket, client_options=_client(retry), retry_config=_retries(retry))
-    return CloudStore(inner, place)
+def open_bucket(scheme: Scheme, bucket: str, retry: Retry = STANDARD) -> CloudStore:
+    """With credentials as the service's own libraries find them, in the usual variables."""
+    label = BucketLabel(f"{scheme.prefix}{bucket}", scheme.service, scheme.missing_credentials)
+    return CloudStore(_opened(scheme, label, bucket, retry), label)
 
 
-def open_azure(container: str, retry: Retry = PATIENT) -> CloudStore:
-    """The account and its key from AZURE_STORAGE_ACCOUNT_NAME, AZURE_STORAGE_ACCOUNT_KEY, …"""
-    advice = "Set AZURE_STORAGE_ACCOUNT_NAME, and AZURE_STORAGE_ACCOUNT_KEY or a SAS token."
-    place = Place(f"az://{container}", "Azure", advice)
-    client = _client(retry)
-    client["allow_http"] = True  # an emulator's AZURE_STORAGE_ENDPOINT
-    with errors_named(place, ""):
-        inner = AzureStore(container, client_options=client, retry_config=_retries(retry))
-    return CloudStore(inner, place)
-
-
-def _client(retry: Retry) -> "ClientConfig":
-    return {
+def _opened(
+    scheme: Scheme, label: BucketLabel, bucket: str, retry: Retry, **options: Any
+) -> "AzureStore | GCSStore | S3Store":
+    client: ClientConfig = {
         "connect_timeout": timedelta(seconds=retry.connect_seconds),
         "read_timeout": timedelta(seconds=retry.silence_seconds),
-        # The whole request, body included: only a guard, silence is what counts.
+        # The whole request, body included: only a guard, `silence_seconds` is what counts.
         "timeout": timedelta(minutes=30),
+        "allow_http": scheme.allows_http,
     }
+    store_class: type[AzureStore | GCSStore | S3Store] = getattr(obstore.store, scheme.client)
+    with errors_named(label, ""):
+        return store_class(bucket, client_options=client, retry_config=_retries(retry), **options)
 
 
 def _retries(retry: Retry) -> "RetryConfig":
@@ -106,7 +96,7 @@ def _retries(retry: Retry) -> "RetryConfig":
 
 
 def _is_on_ec2() -> bool:
-    """Asked once before relying on instance credentials: elsewhere every request would wait."""
+    """Checked before relying on instance credentials: elsewhere every request would wait."""
     try:
         socket.create_connection(_INSTANCE_METADATA, timeout=1).close()
     except OSError:

@@ -1,4 +1,4 @@
-"""Who we are to S3, and where it is: the usual AWS variables and profile files, and TRACKSIDE_S3.
+"""Credentials and endpoint of S3: the usual AWS variables and profile files, and TRACKSIDE_S3.
 
 The only storage module that reads the environment. Connects to nothing.
 """
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from trackside.errors import InvalidSetting
 from trackside.profiles import Server, chosen_server, no_key
 from trackside.quick_dataclass import dataclass
+from trackside.texts.storage_schemes import S3
 
 if TYPE_CHECKING:
     from configparser import ConfigParser
@@ -25,22 +26,17 @@ _ELSEWHERE = (
     "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
     "AWS_CONTAINER_CREDENTIALS_FULL_URI",
 )
-"""Variables that tell the object-store library to fetch credentials by itself."""
+"""Variables with which the object-store library fetches credentials by itself."""
 
 _NEEDS_AWS_CLI = ("sso_session", "sso_start_url", "role_arn", "credential_process")
 
-# An object store's client takes a port that is none for a reason to end the process.
+# The object-store client ends the process on an invalid port.
 _ADDRESS = re.compile(r"https?://([^/:\s]+|\[[^\]]+\])(:\d{1,5})?(/.*)?")
-
-_NO_KEYS = (
-    "No credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE to a profile "
-    "of ~/.aws/credentials that has them."
-)
 
 
 @dataclass(frozen=True, slots=True)
 class S3Access:
-    """How to reach S3. Hashable, so that one client serves all who come the same way."""
+    """How to reach S3. Hashable, so that equal ones share a client."""
 
     endpoint: str | None
     """None is AWS itself."""
@@ -57,7 +53,7 @@ class S3Access:
 def s3_access(
     environ: Mapping[str, str] | None = None, home: Path | None = None
 ) -> S3Access | None:
-    """None when `s3://` means the embedded buckets: no endpoint is set, nor AWS asked for.
+    """None when `s3://` means the embedded buckets: no endpoint is set, nor AWS requested.
 
     With a home, its profiles may name a server: then it is that one's S3.
     """
@@ -81,7 +77,7 @@ def s3_access(
 
 
 def store_access(environ: Mapping[str, str]) -> S3Access:
-    """To the store that a server is told to pass requests on to: AWS where no endpoint is set."""
+    """To the store that a server forwards requests to: AWS if no endpoint is set."""
     access = s3_access({**environ, "TRACKSIDE_S3": environ.get("TRACKSIDE_S3") or "aws"})
     if access is None:
         raise InvalidSetting(
@@ -128,7 +124,7 @@ class _Profile:
     """The user chose it, rather than getting the default one."""
     values: Mapping[str, str]
     services: Mapping[str, str]
-    """What its `services` section says about S3."""
+    """The S3 part of its `services` section."""
 
 
 def _read_profile(environ: Mapping[str, str]) -> _Profile:
@@ -152,7 +148,7 @@ def _read_ini(environ: Mapping[str, str], variable: str, default: str) -> "Confi
     given = environ.get(variable) or default
     home = environ.get("HOME")
     path = Path(home, given[2:]) if home and given.startswith("~/") else Path(given).expanduser()
-    # No section of ours is called this: AWS's [default] is an ordinary one, not everybody's.
+    # No section has this name: AWS's [default] is an ordinary one, not inherited by others.
     from configparser import ConfigParser, Error  # not for the embedded store
 
     parser = ConfigParser(interpolation=None, default_section="\0", strict=False)
@@ -226,4 +222,4 @@ def _advice(profile: _Profile) -> str:
             f"No credentials: profile {profile.name!r} has no aws_access_key_id and "
             "aws_secret_access_key. Check AWS_PROFILE and ~/.aws/credentials."
         )
-    return _NO_KEYS
+    return S3.missing_credentials

@@ -1,4 +1,4 @@
-"""Where downloads land on this machine: what is there already, small files, room for large ones."""
+"""The local side of downloads: what exists already, small files, space for large ones."""
 
 import os
 import stat
@@ -14,7 +14,7 @@ _FRESH_SECONDS = 2.0
 
 
 class DownloadTarget:
-    """Of one download. Looks into each folder once, so that a small file costs its writing only."""
+    """For one download. Lists each folder once, so that a small file costs only its write."""
 
     def __init__(self) -> None:
         self._was_empty: dict[str, bool] = {}
@@ -34,7 +34,7 @@ class DownloadTarget:
             raise _unwritable(path, error) from error
 
     def begin(self, path: str, size_bytes: int) -> PartialFile:
-        """For a large file. Says so before anything is fetched that will not fit."""
+        """For a large file. Raises before fetching what does not fit."""
         with writing_named(path):
             file = PartialFile(path)
         space = os.statvfs(file.folder or ".")

@@ -23,7 +23,7 @@ from trackside.storage.partial_file import PartialFile, is_temporary, sweep
 from trackside.storage.store import Entry, Store, check_key
 
 HIDDEN = ".trackside"
-"""A folder at the top that is no part of the store: what the S3 server keeps beside the objects."""
+"""A top-level folder that is not part of the store: the S3 server's metadata."""
 
 _PIECE_BYTES = 1 << 20
 _HIDDEN_NAME = os.fsencode(HIDDEN)
@@ -124,9 +124,11 @@ class FolderStore(Store):
     def _path(self, key: str) -> str:
         check_key(key)
         if is_temporary(key.rpartition("/")[2]):
-            raise InvalidKey(f"Key {key!r} is a name kept for unfinished files. Choose another.")
+            raise InvalidKey(
+                f"Key {key!r} is a name reserved for unfinished files. Choose another."
+            )
         if key.partition("/")[0] == HIDDEN:
-            raise InvalidKey(f"Key {key!r} is in a folder kept for the server. Choose another.")
+            raise InvalidKey(f"Key {key!r} is in a folder reserved for the server. Choose another.")
         return os.path.join(self.root, key)
 
     def _shown(self, key: str) -> str:
@@ -182,7 +184,7 @@ class FolderStore(Store):
 
 
 def version_of(status: os.stat_result) -> str:
-    """Every put makes a new file: the inode tells versions apart even within one clock tick."""
+    """Every put makes a new file: the inode distinguishes versions even within one clock tick."""
     return f"{status.st_mtime_ns:x}-{status.st_size:x}-{status.st_ino:x}"
 
 
@@ -274,7 +276,7 @@ def _entry(key: str, status: os.stat_result) -> Entry:
 
 @contextmanager
 def _opened(path: str) -> Iterator[int]:
-    # Without O_NONBLOCK, opening a FIFO that lies in a user's folder would wait for a writer.
+    # Without O_NONBLOCK, opening a FIFO in a user's folder would wait for a writer.
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):

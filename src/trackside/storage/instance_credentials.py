@@ -1,6 +1,6 @@
-"""Keys that a machine or a container is given by its surroundings: on EKS, ECS and EC2.
+"""Credentials of a machine or container on EKS, ECS and EC2.
 
-For who signs requests himself; the object-store library finds them in the same order on its own.
+For code that signs requests itself; the object-store library finds them in the same order.
 """
 
 import json
@@ -33,9 +33,9 @@ class Keys:
 
 
 def keys_for(access: S3Access, environ: Mapping[str, str]) -> Keys:
-    """Those that are configured, else those that are given now; it may take seconds.
+    """Configured keys, else those that the platform provides; may take seconds.
 
-    `InvalidSetting` when there are none, `StoreUnreachable` when who gives them does not answer.
+    `InvalidSetting` when there are none, `StoreUnreachable` if the provider does not respond.
     """
     if access.access_key_id is not None and access.secret_access_key is not None:
         return Keys(access.access_key_id, access.secret_access_key, access.session_token)
@@ -58,18 +58,18 @@ def _given(access: S3Access, environ: Mapping[str, str]) -> Keys:
     if environ.get("AWS_WEB_IDENTITY_TOKEN_FILE"):
         return _of_web_identity(access.region, environ)
     if path := environ.get("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"):
-        return _keys(_asked(_ECS + path))
+        return _keys(_fetch(_ECS + path))
     if url := environ.get("AWS_CONTAINER_CREDENTIALS_FULL_URI"):
         token = environ.get("AWS_CONTAINER_AUTHORIZATION_TOKEN", "")
         if file := environ.get("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"):
             token = Path(file).read_text().strip()
-        return _keys(_asked(url, {"Authorization": token} if token else {}))
+        return _keys(_fetch(url, {"Authorization": token} if token else {}))
     base = environ.get("AWS_EC2_METADATA_SERVICE_ENDPOINT", _EC2).rstrip("/")
     lifetime = {"X-aws-ec2-metadata-token-ttl-seconds": "60"}
-    session = _asked(f"{base}/latest/api/token", lifetime, method="PUT").decode()
+    session = _fetch(f"{base}/latest/api/token", lifetime, method="PUT").decode()
     headers = {"X-aws-ec2-metadata-token": session}
-    role = _asked(base + _ROLES, headers).decode().splitlines()[0]
-    return _keys(_asked(base + _ROLES + role, headers))
+    role = _fetch(base + _ROLES, headers).decode().splitlines()[0]
+    return _keys(_fetch(base + _ROLES + role, headers))
 
 
 def _of_web_identity(region: str, environ: Mapping[str, str]) -> Keys:
@@ -83,24 +83,24 @@ def _of_web_identity(region: str, environ: Mapping[str, str]) -> Keys:
         "WebIdentityToken": Path(environ["AWS_WEB_IDENTITY_TOKEN_FILE"]).read_text().strip(),
     }
     url = environ.get("AWS_ENDPOINT_URL_STS") or amazon
-    with urllib.request.urlopen(f"{url}/", urlencode(form).encode(), _SECONDS) as answer:
-        found = ElementTree.fromstring(answer.read()).find(".//{*}Credentials")
+    with urllib.request.urlopen(f"{url}/", urlencode(form).encode(), _SECONDS) as response:
+        found = ElementTree.fromstring(response.read()).find(".//{*}Credentials")
     if found is None:
         raise ValueError("STS gave no credentials")
-    told = {each.tag.rpartition("}")[2]: each.text or "" for each in found}
-    moment = datetime.fromisoformat(told["Expiration"]).timestamp()
-    return Keys(told["AccessKeyId"], told["SecretAccessKey"], told["SessionToken"], moment)
+    fields = {each.tag.rpartition("}")[2]: each.text or "" for each in found}
+    moment = datetime.fromisoformat(fields["Expiration"]).timestamp()
+    return Keys(fields["AccessKeyId"], fields["SecretAccessKey"], fields["SessionToken"], moment)
 
 
-def _keys(answer: bytes) -> Keys:
-    told = json.loads(answer)
-    moment = datetime.fromisoformat(told["Expiration"]).timestamp()
-    return Keys(told["AccessKeyId"], told["SecretAccessKey"], told["Token"], moment)
+def _keys(response: bytes) -> Keys:
+    fields = json.loads(response)
+    moment = datetime.fromisoformat(fields["Expiration"]).timestamp()
+    return Keys(fields["AccessKeyId"], fields["SecretAccessKey"], fields["Token"], moment)
 
 
-def _asked(url: str, headers: Mapping[str, str] | None = None, method: str = "GET") -> bytes:
+def _fetch(url: str, headers: Mapping[str, str] | None = None, method: str = "GET") -> bytes:
     """Never through a proxy: it is of this machine alone."""
     request = urllib.request.Request(url, headers=dict(headers or {}), method=method)
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(request, timeout=_SECONDS) as answer:
-        return bytes(answer.read())
+    with opener.open(request, timeout=_SECONDS) as response:
+        return bytes(response.read())

@@ -14,14 +14,11 @@ from trackside.quick_dataclass import dataclass
 from trackside.storage.credentials import S3Access, s3_access
 from trackside.storage.folder import FolderStore
 from trackside.storage.store import Entry, Store, check_key
+from trackside.texts.storage_schemes import BY_NAME, PREFIXES, S3, Scheme, split_scheme
 
 if TYPE_CHECKING:
     from trackside.storage.cloud import CloudStore
 
-SCHEMES = ("s3", "gs", "az", "file")
-
-# Also the slip `s3:/bucket`, which would otherwise be a folder called `s3:`.
-_SCHEME = re.compile(r"((?:s3|gs|az|file)(?=:)|[A-Za-z][A-Za-z0-9+.-]*(?=://)):(.*)", re.DOTALL)
 _ADVICE = dict.fromkeys(
     ("http", "https"),
     "Download it first, or write s3://BUCKET/KEY with the server in AWS_ENDPOINT_URL_S3.",
@@ -31,21 +28,21 @@ _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]")
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A place in a store: an object, or the start of several keys."""
+    """A location in a store: an object, or a prefix of keys."""
 
     store: Store
     key: str
     """Empty at the top of a bucket or folder."""
     uri: str
-    """As the user would write it; an absolute path for places on this machine."""
+    """As the user would write it; an absolute path on this machine."""
 
     @property
     def local(self) -> Path | None:
-        """The same place as a path, when it is on this machine."""
+        """The path, if it is on this machine."""
         return self.store.root / self.key if isinstance(self.store, FolderStore) else None
 
     def child(self, name: str) -> "Location":
-        """The place `name` below this one; `name` may have several segments."""
+        """The location `name` below this one; `name` may have several segments."""
         check_key(name)
         slash = "" if self.key.endswith("/") or not self.key else "/"
         uri = f"{self.uri}{name}" if self.uri.endswith("/") else f"{self.uri}/{name}"
@@ -65,10 +62,10 @@ def locate(uri: str | Path, *, home: Path, hurried: bool = False) -> Location:
     if path is not None:
         return _on_this_machine(path, home)
     uri = str(uri)
-    scheme, rest = _parted(uri)
+    scheme, rest = _split(uri)
     bucket, _, key = rest.partition("/")
     _check_bucket(uri, bucket)
-    store = _store(scheme, bucket, home, hurried)
+    store = _store(BY_NAME[scheme], bucket, home, hurried)
     if isinstance(store, FolderStore):
         _check_inside(uri, key)
     return Location(store, key, uri)
@@ -77,16 +74,16 @@ def locate(uri: str | Path, *, home: Path, hurried: bool = False) -> Location:
 def local_path(uri: str) -> Path | None:
     """What a `file://` location or a path names on this machine; None for an object store.
 
-    Opens nothing and looks at nothing.
+    Opens and reads nothing.
     """
-    scheme, rest = _parted(uri)
+    scheme, rest = _split(uri)
     if not scheme:
         return Path(uri)
-    return _file_path(uri, rest) if scheme == "file" else None
+    return _file_path(uri, rest) if BY_NAME[scheme].is_local else None
 
 
 def locate_object(uri: str, *, home: Path, hurried: bool = False) -> Location:
-    """One object, there already or not: of a path alone, nobody could tell a file from a folder."""
+    """One object, existing or not: a path alone does not show whether it is a file or a folder."""
     folder, _, name = uri.rpartition("/")
     return locate(folder, home=home, hurried=hurried).child(name)
 
@@ -99,14 +96,13 @@ def entries_below(location: Location) -> Iterator[tuple[str, Entry]]:
             yield entry.key.removeprefix(prefix), entry
 
 
-def _parted(uri: str) -> tuple[str, str]:
-    """The scheme and what follows its slashes; no scheme for a path."""
-    matched = _SCHEME.fullmatch(uri)
-    if matched is None:
-        return "", uri
-    scheme, rest = matched[1].lower(), matched[2]
-    if scheme not in SCHEMES or not rest.startswith("//"):
-        raise UnknownScheme(uri, [f"{known}://" for known in SCHEMES], _ADVICE.get(scheme, ""))
+def _split(uri: str) -> tuple[str, str]:
+    """A known scheme and what follows its slashes; no scheme for a path."""
+    scheme, rest = split_scheme(uri)
+    if not scheme:
+        return scheme, rest
+    if scheme not in BY_NAME or not rest.startswith("//"):
+        raise UnknownScheme(uri, list(PREFIXES), _ADVICE.get(scheme, ""))
     return scheme, rest[2:]
 
 
@@ -137,7 +133,7 @@ def _check_bucket(uri: str, bucket: str) -> None:
 
 
 def _check_inside(uri: str, key: str) -> None:
-    """A bucket that is a folder: `..` in a key would lead out of it, to whoever reads `local`."""
+    """A bucket that is a folder: `..` in a key would lead out of it for code that reads `local`."""
     if not {".", ".."}.isdisjoint(key.split("/")):
         raise InvalidKey(
             f"{uri!r} has a '.' or '..' segment, which would lead out of its bucket. "
@@ -145,20 +141,22 @@ def _check_inside(uri: str, key: str) -> None:
         )
 
 
-def _store(scheme: str, bucket: str, home: Path, hurried: bool) -> Store:
-    access = s3_access(home=home) if scheme == "s3" else None
-    if scheme == "s3" and access is None:
+def _store(scheme: Scheme, bucket: str, home: Path, hurried: bool) -> Store:
+    access = s3_access(home=home) if scheme == S3 else None
+    if scheme == S3 and access is None:
         return FolderStore(home / "buckets" / bucket, is_private=True)
     return _cloud_store(scheme, bucket, access, hurried)
 
 
 @lru_cache(maxsize=64)
-def _cloud_store(scheme: str, bucket: str, access: S3Access | None, hurried: bool) -> "CloudStore":
-    """Kept, because a store holds its open connections."""
+def _cloud_store(
+    scheme: Scheme, bucket: str, access: S3Access | None, hurried: bool
+) -> "CloudStore":
+    """Cached, because a store holds its open connections."""
     # Imported when first needed: it takes 40 ms, and most commands need no object store.
-    from trackside.storage.connect import HURRIED, PATIENT, open_azure, open_google, open_s3
+    from trackside.storage.connect import QUICK, STANDARD, open_bucket, open_s3
 
-    retry = HURRIED if hurried else PATIENT
+    retry = QUICK if hurried else STANDARD
     if access is not None:
         return open_s3(bucket, access, retry)
-    return open_google(bucket, retry) if scheme == "gs" else open_azure(bucket, retry)
+    return open_bucket(scheme, bucket, retry)

@@ -1,7 +1,7 @@
 """A file on this machine that appears under its name only when it is whole.
 
 Used by folder stores (durable) and by downloads (not: what was fetched can be fetched again).
-What a killed process left behind is removed by whoever writes to that folder next.
+What a killed process left is removed by the next writer to that folder.
 """
 
 import fcntl
@@ -67,7 +67,7 @@ def sweep(folder: str) -> bool:
     except (FileNotFoundError, NotADirectoryError):
         return True
     except OSError:
-        return False  # one may be allowed to write where one may not look
+        return False  # write permission does not imply read permission
     return is_empty
 
 
@@ -125,7 +125,7 @@ class PartialFile:
         return copied
 
     def adopt(self, path: str) -> bool:
-        """Take another file's bytes for one's own without copying; its name stays until removed.
+        """Link another file's bytes without copying; its name stays until removed.
 
         False where the disk has no second names, or another disk holds it.
         """
@@ -141,7 +141,7 @@ class PartialFile:
         return True
 
     def md5(self) -> str:
-        import hashlib  # loads OpenSSL, which who only reads can do without
+        import hashlib  # loads OpenSSL, which readers do not need
 
         hasher = hashlib.md5(usedforsecurity=False)
         offset = 0
@@ -164,7 +164,7 @@ class PartialFile:
             if durable:
                 self.sync_folders()
 
-    # Its three steps, for one who has something to do between them.
+    # Its three steps, for callers that do something between them.
 
     def sync(self) -> None:
         with disk_full_named(self.folder):
@@ -191,14 +191,14 @@ class PartialFile:
         self.unlink()
 
     def unlink(self) -> None:
-        """Take the name away only: for one who cannot know whether others are still writing."""
+        """Remove only the name: for callers that cannot know whether others are still writing."""
         temporary, self._temporary = self._temporary, ""
         if temporary:
             with suppress(FileNotFoundError):
                 os.unlink(temporary)
 
     def _open(self) -> int:
-        # Someone who deletes the last object of a folder removes the folder too, perhaps just now.
+        # Deleting the last object of a folder removes the folder too, perhaps just now.
         for _ in range(_TRIES):
             with suppress(FileNotFoundError):
                 return self._locked()
@@ -206,7 +206,7 @@ class PartialFile:
         return self._locked()
 
     def _locked(self) -> int:
-        """Until one is ours: a `sweep` may find it before our lock tells that we live."""
+        """Until one is ours: a `sweep` may find it before we hold the lock."""
         while True:
             self._temporary = _temporary_in(self.folder)
             descriptor = open_file(self._temporary, _FLAGS, self._umask)

@@ -31,13 +31,13 @@ def moved(url: str, start: int, end: int, target: int, etag: str) -> Iterator[in
     with suppress(OSError, HTTPException), closing(_connected(url)) as line:
         headers = {"Range": f"bytes={start}-{end - 1}", "If-Match": f'"{etag}"'}
         line.request("GET", urlsplit(url)._replace(scheme="", netloc="").geturl(), headers=headers)
-        answer = line.getresponse()
-        if _is_as_asked(answer, end - start, etag):
-            first = answer.read1(_PIPE_BYTES)  # came along with the head
+        response = line.getresponse()
+        if _matches_request(response, end - start, etag):
+            first = response.read1(_PIPE_BYTES)  # arrived with the header
             written = os.pwrite(target, first, start)
             yield written
             if written == len(first):
-                yield from _spliced(answer.fileno(), start + written, end, target)
+                yield from _spliced(response.fileno(), start + written, end, target)
 
 
 def _connected(url: str) -> HTTPConnection:
@@ -50,9 +50,9 @@ def _connected(url: str) -> HTTPConnection:
     return line
 
 
-def _is_as_asked(answer: HTTPResponse, size_bytes: int, etag: str) -> bool:
-    found = (answer.getheader("ETag") or "").strip('"')
-    return answer.status == 206 and answer.length == size_bytes and found == etag
+def _matches_request(response: HTTPResponse, size_bytes: int, etag: str) -> bool:
+    found = (response.getheader("ETag") or "").strip('"')
+    return response.status == 206 and response.length == size_bytes and found == etag
 
 
 def _spliced(source: int, start: int, end: int, target: int) -> Iterator[int]:

@@ -29,7 +29,7 @@ class Entry:
 
     @property
     def modified_ns(self) -> int:
-        """For a file's own time. Whole, since seconds as floats do not always come back equal."""
+        """For a file's own time. An integer, since float seconds do not always round-trip."""
         return int(self.modified * 1e9)
 
 
@@ -44,7 +44,7 @@ class Store(ABC):
     def put(self, key: str, data: bytes | Path | Iterable[bytes]) -> Entry:
         """Store an object whole: until this returns, readers see the old one or none.
 
-        A path is sent in parallel parts; chunks are sent as they come, in memory of a few parts.
+        A path is sent in parallel parts; chunks are sent as they arrive, a few parts in memory.
         """
 
     @abstractmethod
@@ -61,12 +61,12 @@ class Store(ABC):
     def read(
         self, key: str, start: int = 0, end: int | None = None, *, etag: str | None = None
     ) -> Iterator[bytes]:
-        """What `get` returns, piece by piece as it comes, in memory of a few pieces."""
+        """What `get` returns, in pieces as they arrive, with a few in memory."""
 
     def move(
         self, key: str, start: int, end: int, target: int, *, etag: str | None
     ) -> Iterator[int]:
-        """Bring a range to the same place of an open file, where there is a way that beats `read`.
+        """Download a range to the same offset of an open file, where that is faster than `read`.
 
         Yields sizes as they arrive. May end at any byte; the caller reads the rest.
         """
@@ -80,8 +80,8 @@ class Store(ABC):
     def list(self, prefix: str = "", after: str = "") -> Iterator[Entry]:
         """Entries whose key starts with `prefix` (as text, not by folder), ordered by key bytes.
 
-        Only keys greater than `after`, so that a reader who comes back pays for the new ones only.
-        Folder markers (keys that end in `/`) are not objects here and are left out.
+        Only keys greater than `after`, so that a later listing costs only the new ones.
+        Folder markers (keys that end in `/`) are not objects here and are omitted.
         """
 
     @abstractmethod

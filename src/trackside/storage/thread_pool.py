@@ -33,12 +33,12 @@ def check(stop: StopFlag | None) -> None:
 
 
 class ThreadPool:
-    """Owns threads. Tasks are made one by one, as threads come free; the `with` block waits.
+    """Owns threads. Tasks are created one by one, as threads become free; the `with` block waits.
 
-    Begins with a few threads, and doubles them while the processor is left idle.
+    Starts with a few threads, and doubles them while the processor is idle.
 
-    Leaving the block on a failure or a stop begins nothing new. A task that hangs in the network
-    is waited for two seconds and then left behind: `is_gone` tells whether all have ended.
+    Leaving the block on a failure or a stop starts nothing new. A task that hangs in the network
+    is waited for two seconds and then abandoned: `is_gone` is whether all have finished.
     """
 
     def __init__(self, tasks: Iterator[Task], most_threads: int) -> None:
@@ -66,7 +66,7 @@ class ThreadPool:
 
     @property
     def is_ending(self) -> bool:
-        """A task that is about to leave something behind asks this first."""
+        """For a task to check before it leaves a file."""
         return self._is_ending
 
     @property

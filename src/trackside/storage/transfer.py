@@ -1,7 +1,7 @@
 """Many files at once between a store and this machine. Synchronous, over a `ThreadPool`.
 
 Downloads appear under their names whole or not at all; a second call fetches what is missing.
-They are not synced to disk: what a power cut takes can be fetched again.
+They are not synced to disk: what a power cut loses can be fetched again.
 """
 
 import hashlib
@@ -41,7 +41,7 @@ _log = logging.getLogger(__name__)
 
 
 class Progress(Protocol):
-    """Told of what has come through, as it does, from several threads."""
+    """Called with each transferred size, from several threads."""
 
     def add(self, num_files: int, size_bytes: int) -> None: ...
 
@@ -87,7 +87,7 @@ def upload(
     stop: StopFlag | None = None,
     num_threads: int = NUM_UPLOADS,
 ) -> Transferred:
-    """Store files, each under its key. After an error, those not yet begun are not stored."""
+    """Store files, each under its key. After an error, those not yet started are not stored."""
     check(stop)
     tally = _Tally(progress)
     large = threading.Semaphore(_LARGE_UPLOADS)
@@ -110,7 +110,7 @@ def upload(
 
 
 class _Tally:
-    """Counts what came through, and tells the caller's progress of it."""
+    """Counts what was transferred, and reports it to the caller's progress."""
 
     def __init__(self, progress: Progress | None) -> None:
         self._progress = progress
@@ -152,7 +152,7 @@ class _Downloads:
     def __init__(self, store: Store, tally: _Tally) -> None:
         self._store = store
         self._tally = tally
-        self._landing = DownloadTarget()
+        self._target = DownloadTarget()
         self._etags_are_md5 = True
         self._large: list[_Large] = []
 
@@ -161,10 +161,10 @@ class _Downloads:
             path = os.fspath(target)
             if entry.size_bytes <= SMALL_BYTES:
                 yield partial(self._fetch_small, entry, path)
-            elif self._landing.holds(entry, path):
+            elif self._target.holds(entry, path):
                 self._tally.skip(entry.size_bytes)
             else:
-                file = self._landing.begin(path, entry.size_bytes)
+                file = self._target.begin(path, entry.size_bytes)
                 large = _Large(entry, file, entry.size_bytes)
                 self._large.append(large)
                 part_bytes = _part_bytes(entry.size_bytes)
@@ -181,11 +181,11 @@ class _Downloads:
                 large.file.unlink()
 
     def _fetch_small(self, entry: Entry, path: str) -> None:
-        if self._landing.holds(entry, path):
+        if self._target.holds(entry, path):
             self._tally.skip(entry.size_bytes)
             return
         if entry.size_bytes > 0 and self._is_checkable(entry):
-            # The sum tells another version as well as damage: the quickest request will do.
+            # The checksum detects another version as well as damage: the quickest request will do.
             data = self._store.get(entry.key, 0, entry.size_bytes)
             if (digest := _md5(data)) != entry.etag:
                 data = self._store.get(entry.key, etag=entry.etag)
@@ -195,7 +195,7 @@ class _Downloads:
         _check_size(entry, 0, len(data), entry.size_bytes)
         if self.pool.is_ending:
             return
-        self._landing.write(entry, path, data)
+        self._target.write(entry, path, data)
         self._tally.add(1, len(data))
 
     def _fetch_part(self, large: _Large, start: int, end: int) -> None:
@@ -210,11 +210,11 @@ class _Downloads:
             if is_whole:
                 if self._is_checkable(large.entry):
                     self._check(large.entry, large.file)
-                self._landing.publish(large.entry, large.file)
+                self._target.publish(large.entry, large.file)
                 self._tally.add(1, 0)
 
     def _fill(self, entry: Entry, file: PartialFile, start: int, end: int) -> Iterator[int]:
-        """Write this range of the object to the file; sizes of the pieces as they come."""
+        """Write this range of the object to the file; yields the sizes of pieces."""
         offset = start
         for size in self._store.move(entry.key, start, end, file.descriptor, etag=entry.etag):
             offset += size
@@ -239,7 +239,7 @@ class _Downloads:
         self._judge(entry, digest, file.md5())
 
     def _judge(self, entry: Entry, first: str, again: str) -> None:
-        """After a mismatch and a second fetch: two equal copies tell that the tag was no MD5."""
+        """After a mismatch and a second fetch: if both copies are equal, the ETag is not an MD5."""
         if again == entry.etag:
             _log.warning("%r arrived damaged and was fetched again", entry.key)
         elif again == first:

@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Event, Thread
 from types import TracebackType
 
-from trackside.curves import wire
+from trackside.curves import machine_curves, wire
 from trackside.curves.event_file import EventFile
 from trackside.records.layout import HostFolder
 from trackside.records.spec import JobSpec, Profiler
@@ -42,7 +42,7 @@ def make_sampler(
     return MachineSampler(
         root_pid,
         host,
-        folder.curves / "system" / host,
+        folder.curves / machine_curves.FOLDER / host,
         MinuteFiles(profile, folder.profiler_parts, host),
         profiler=spec.profiler,
         running_seconds=running_seconds,

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from trackside.curves.machine_curves import CPU, FIGURES, GPU, GPU_MEMORY, IO_WAIT
 from trackside.files.script_folder import ScriptFolder
 from trackside.records import timeline_file
 from trackside.supervisor.machine_reading import TICKS_PER_SECOND, Core, Reading
@@ -66,29 +67,18 @@ def profiler_lines(before: Reading, now: Reading, host: str, time: float) -> lis
 def _profiled(before: Reading, now: Reading) -> Iterator[tuple[str, str, str, float]]:
     for number, (earlier, later) in enumerate(zip(before.cores, now.cores, strict=False)):
         busy, waiting = _percent(earlier, later)
-        yield "cpu", f"cpu{number}", "CPUUtilization", busy
-        yield "cpu", f"cpu{number}", "I/OWaitPercentage", waiting
+        yield "cpu", f"cpu{number}", CPU, busy
+        yield "cpu", f"cpu{number}", IO_WAIT, waiting
     for number, gpu in enumerate(now.gpus):
         if gpu.utilization_percent is not None:
-            yield "gpu", f"gpu{number}", "GPUUtilization", gpu.utilization_percent
+            yield "gpu", f"gpu{number}", GPU, gpu.utilization_percent
         if gpu.memory_percent is not None:
-            yield "gpu", f"gpu{number}", "GPUMemoryUtilization", gpu.memory_percent
+            yield "gpu", f"gpu{number}", GPU_MEMORY, gpu.memory_percent
     figures = scalars(before, now)
-    yield "memory", "MemoryUsedPercent", "MemoryUtilization", figures["memory/used_percent"]
-    for name, tag in _NETWORK.items():
-        yield "network", name, "Algorithm", figures[tag]
-    for name, tag in _DISK.items():
-        yield "disk", name, "Disk", figures[tag]
-
-
-_NETWORK = {
-    "ReceiveBytesPerSecond": "network/received_bytes_per_second",
-    "TransmitBytesPerSecond": "network/sent_bytes_per_second",
-}
-_DISK = {
-    "ReadBytesPerSecond": "disk/read_bytes_per_second",
-    "WriteBytesPerSecond": "disk/written_bytes_per_second",
-}
+    for figure in FIGURES:
+        if figure.profiler_name:
+            kind = figure.tag.partition("/")[0]
+            yield kind, figure.profiler_name, figure.dimension, figures[figure.tag]
 
 
 def _gpu_scalars(now: Reading) -> Iterator[tuple[str, float]]:

@@ -15,6 +15,7 @@ from trackside.files.json_record import parsed
 from trackside.records.spec import Channel
 from trackside.storage.locate import Location, local_path, locate
 from trackside.supervisor.channel_objects import ChannelObject, nothing_found
+from trackside.texts.storage_schemes import OBJECT_STORES
 
 REQUESTS = 16
 """Sizes requested at the same time."""
@@ -111,9 +112,9 @@ class _Places:
         self._buckets: dict[str, Location] = {}
 
     def of(self, uri: str) -> Location:
-        scheme, is_uri, rest = uri.partition("://")
+        scheme, _, rest = uri.partition("://")
         bucket, slash, key = rest.partition("/")
-        if not is_uri or not slash or scheme.lower() == "file":
+        if not slash or not uri.lower().startswith(OBJECT_STORES):
             return self._elsewhere(uri)
         top = f"{scheme}://{bucket}/"
         if top not in self._buckets:

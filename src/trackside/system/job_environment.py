@@ -9,13 +9,12 @@ import json
 from collections.abc import Iterable, Mapping
 
 from trackside.texts.secret_names import looks_secret, names_a_user
+from trackside.texts.storage_schemes import CREDENTIAL_VARIABLES
 
 GIVEN = "TRACKSIDE_SCRIPT_VARIABLES"
 
 _OURS = ("SM_", "SAGEMAKER_", "TRACKSIDE_")
 """Set for each job; or settings, some of them secret."""
-_OF_STORES = ("AWS_", "AZURE_", "BOTO_", "CLOUDSDK_", "GOOGLE_", "IDENTITY_", "MSI_", "S3_")
-"""Credentials of object stores, where they are, and how they are requested."""
 _NO_SECRET = ("AWS_CA_BUNDLE", "AWS_DEFAULT_REGION", "AWS_REGION")
 _LEADING_TO_SECRETS = (
     *("DOCKER_CONFIG", "KRB5CCNAME", "KUBECONFIG", "NETRC", "PGPASSFILE", "PGSERVICEFILE"),
@@ -48,5 +47,5 @@ def of_server(environ: Mapping[str, str], passed_on: Iterable[str] = ()) -> dict
 def _is_withheld(name: str, value: str) -> bool:
     if name in _NO_SECRET:
         return False
-    is_named = name.startswith(_OF_STORES) or name in _LEADING_TO_SECRETS
+    is_named = name.startswith(CREDENTIAL_VARIABLES) or name in _LEADING_TO_SECRETS
     return is_named or looks_secret(name) or names_a_user(value)

@@ -523,18 +523,18 @@ def test_credentials_of_the_environment_are_renewed_and_used_while_valid(tmp_pat
         access = S3Access(store.url, "us-east-1", source="surroundings")
         with giver, serving(S3Relay(access, giver.environ), tmp_path / "front") as front:
             front.client().create_bucket(Bucket="first")
-            assert len(giver.asked) == 2  # the first are old already
+            assert len(giver.requests) == 2  # the first are old already
             key, secret = store.keys.create("next", Rights.ADMIN)
             store.keys.revoke(store.key_id)
-            giver.answer = given(key.id, secret, seconds=200)
+            giver.response = given(key.id, secret, seconds=200)
             front.client().create_bucket(Bucket="second")
-            giver.answer = b"broken"
+            giver.response = b"broken"
             front.client().create_bucket(Bucket="third")
-            giver.answer = given(key.id, secret, seconds=3600)
+            giver.response = given(key.id, secret, seconds=3600)
             front.client().create_bucket(Bucket="fourth")
-            num_requests = len(giver.asked)
+            num_requests = len(giver.requests)
             assert len(front.client().list_buckets()["Buckets"]) == 4
-            assert len(giver.asked) == num_requests
+            assert len(giver.requests) == num_requests
 
 
 def test_a_relay_without_credentials_reports_what_to_set():

@@ -29,7 +29,7 @@ def test_columns_that_come_later_repeat_no_row(logging: Logging):
     assert logging.points("metrics", "val_loss") == [(1, 4)]
 
 
-def test_who_takes_over_goes_on_behind_the_last_row(logging: Logging):
+def test_a_process_that_takes_over_continues_after_the_last_row(logging: Logging):
     logging.write("results.csv", " epoch, train/box_loss\n1, 0.5\n")
     logging.files.tick()
     logging.write("results.csv", " epoch, train/box_loss\n1, 0.5\n2, 0.25\n")
@@ -56,7 +56,7 @@ def test_other_tables_are_no_curves(logging: Logging, content: str | bytes):
     assert not logging.files.is_used
 
 
-def test_a_table_beside_event_files_says_the_same_again(logging: Logging):
+def test_a_table_beside_event_files_is_a_duplicate(logging: Logging):
     logging.write("version_0/metrics.csv", "step,loss\n0,3\n")
     logging.write("version_0/events.out.tfevents.1.host", b"")
     logging.files.tick()

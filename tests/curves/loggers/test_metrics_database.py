@@ -90,7 +90,7 @@ ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELEC
             (3, 'r', 0, NULL, '{"a": {"b": null}}')""",
     ],
 )
-def test_others_and_traps_give_nothing_and_hold_nobody_up(logging: Logging, script: str):
+def test_other_and_malicious_files_give_nothing_and_do_not_block(logging: Logging, script: str):
     with sqlite3.connect(logging.code / "x.sqlite3") as database:
         database.executescript(script)
     database.close()

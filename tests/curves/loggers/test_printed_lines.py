@@ -11,7 +11,7 @@ KERAS = (
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "expected"),
     [
         (
             "training:  80%|████  | 48/60 [00:02<00:00, 12.89it/s, loss=0.3519, lr=1e-3]",
@@ -51,8 +51,8 @@ KERAS = (
         ("Loss 0.5 (0.6) at -1", Printed({"Loss": 0.5})),
     ],
 )
-def test_it_says(line: str, said: object):
-    assert parse(line) == said
+def test_a_line_is_parsed(line: str, expected: object):
+    assert parse(line) == expected
 
 
 @pytest.mark.parametrize(
@@ -70,14 +70,14 @@ def test_it_says(line: str, said: object):
         'SM_HPS={"loss":0.5}',
     ],
 )
-def test_it_says_nothing(line: str):
+def test_a_line_has_no_metric(line: str):
     assert parse(line) is None
 
 
 def test_nan_is_seen():
-    said = parse("loss: nan")
-    assert isinstance(said, Printed)
-    assert said.values["loss"] != said.values["loss"]
+    parsed = parse("loss: nan")
+    assert isinstance(parsed, Printed)
+    assert parsed.values["loss"] != parsed.values["loss"]
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,7 @@ def test_the_trainer_s_steps_are_those_of_its_bar(log: Log):
     assert log.points("train_loss") == [(0, 3)]
 
 
-def test_it_is_not_looked_at_where_the_script_logs_otherwise(log: Log):
+def test_it_is_not_read_if_the_script_logs_otherwise(log: Log):
     log.print("loss: 0.5\n")
     log.keeper.tick()
     log.logs_elsewhere = True  # a file that it began before it printed, seen only now
@@ -90,7 +90,7 @@ def test_it_is_not_looked_at_where_the_script_logs_otherwise(log: Log):
     assert log.points() == []
 
 
-def test_a_curve_that_has_begun_goes_on(log: Log):
+def test_a_curve_that_has_started_continues(log: Log):
     log.print("loss: 0.5\n")
     log.keeper.tick()
     log.keeper.tick()

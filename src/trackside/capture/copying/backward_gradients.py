@@ -16,7 +16,7 @@ from trackside.capture.copying.open_step import OpenStep
 from trackside.capture.failures import Failures, guarded
 
 Came = Callable[[Tensor], Tensor | None]
-"""A parameter to the gradient that this backward brought it."""
+"""A parameter to its gradient from this backward."""
 
 
 class BackwardGradients:
@@ -43,7 +43,7 @@ class BackwardGradients:
         that was kept, or None where `.grad` will do."""
 
     def begin(self) -> None:
-        """A step begins: what a backward left that was broken off is nobody's."""
+        """A step starts: what an interrupted backward left is discarded."""
         self._came.clear()
 
     def switch(self, key: int, parameters: Sequence[tuple[str, Tensor]]) -> None:
@@ -67,8 +67,8 @@ class BackwardGradients:
         return parameter.register_hook(partial(self._note, parameter))
 
     def _note(self, parameter: Tensor, gradient: Tensor | None) -> None:
-        """Must hold no gradient but a copy: autograd moves one that nobody else holds into `.grad`
-        and copies any other. Called for each parameter: what can go wrong is guarded, not this."""
+        """Must hold no gradient but a copy: autograd moves one without other references into
+        `.grad` and copies any other. Called for each parameter: only what can raise is guarded."""
         backward = _current_graph_task_id()
         if backward not in self._came:
             self._expect_end(backward)

@@ -1,6 +1,6 @@
 """The compiled reductions of `reduce.c`, where the installation could build them; None elsewhere.
 
-Loaded with ctypes, which lets other threads run meanwhile. `reductions.py` says when they are used.
+Loaded with ctypes, so other threads run meanwhile. `reductions.py` decides when they are used.
 """
 
 import ctypes
@@ -53,9 +53,9 @@ def reduce_arrays(
 def reduce_ordinary(
     library: ctypes.CDLL | None, tensors: Sequence[Tensor], columns: tuple[str, ...]
 ) -> np.ndarray[Any, Any] | None:
-    """The same of tensors as nearly all models have them, asked and reduced in a few microseconds.
+    """The same for ordinary tensors, checked and reduced in a few microseconds.
 
-    None where one of them is anything else, or a column is one that the library does not know.
+    None if one of them is not ordinary, or the library does not know a column.
     """
     if library is None or not _knows(columns) or maybe_current_level() is not None:
         return None
@@ -102,7 +102,7 @@ def _reduce(
     library: ctypes.CDLL, pointers: "array[int]", counts: "array[int]", codes: "array[int]"
 ) -> np.ndarray[Any, Any]:
     num_rows, num_columns = len(counts), len(codes)
-    matrix = array("d", bytes(8 * num_rows * num_columns))  # numpy is slow to tell an address
+    matrix = array("d", bytes(8 * num_rows * num_columns))  # numpy is slow to return an address
     library.trackside_reduce(
         num_rows, _address(pointers), _address(counts), num_columns, _address(codes),
         _address(matrix),

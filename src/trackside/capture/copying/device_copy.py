@@ -1,6 +1,6 @@
 """Copies from a CUDA device on a stream of their own, into pinned memory, without waiting.
 
-Kept apart and small: the training thread only enqueues; whoever writes asks `is_done` first.
+Kept apart and small: the training thread only enqueues; the writer checks `is_done` first.
 """
 
 import torch

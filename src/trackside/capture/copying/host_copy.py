@@ -17,9 +17,9 @@ _KEPT_BYTES = 1 << 30
 
 
 class HostCopies:
-    """A copy may be kept as long as anybody likes; its memory returns when the last view is gone.
+    """A copy may be held for any time; its memory returns when the last view is gone.
 
-    Nobody has to hand anything back: the pool hears of it through a weak reference, in whichever
+    Nothing has to be returned explicitly: the pool is notified by a weak reference, in whichever
     thread drops the copy. Such a thread only appends to `_returned`; the rest is the training
     thread's.
     """
@@ -31,8 +31,8 @@ class HostCopies:
         self._kept_bytes = 0
 
     def copy(self, tensor: Tensor) -> Tensor:
-        """A copy of a dense CPU tensor, a large one in the order of its memory: to turn a
-        transposed one takes many times as long, and whoever writes it has that time."""
+        """A copy of a dense CPU tensor, a large one in the order of its memory: transposing takes
+        many times as long, and the writer thread has that time."""
         source = tensor.detach()
         size = source.numel() * source.element_size()
         if size < _POOLED_BYTES:

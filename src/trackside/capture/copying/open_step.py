@@ -93,7 +93,7 @@ class OpenStep:
         self._seen[id(copy)] = (weakref.ref(copy), copy._version, copy)  # once is enough
         return copy
 
-    def is_landed(self) -> bool:
+    def is_transferred(self) -> bool:
         """Whether all copies have arrived; always so on a CPU."""
         return self._device_copies is None or self._device_copies.is_done()
 
@@ -171,9 +171,9 @@ class _Rows:
 
 @lru_cache(maxsize=64)
 def _rows(blocks: tuple[Names, ...]) -> _Rows:
-    """A second backward in one step brings its gradients again; the later ones count.
+    """A second backward in one step has its gradients again; the later ones count.
 
-    Remembered, as most steps have the same blocks, so that all their records share the names.
+    Cached, as most steps have the same blocks, so that all their records share the names.
     """
     names = [name for block in blocks for name in block]
     latest = {name: row for row, name in enumerate(names)}

@@ -159,7 +159,7 @@ def _of_large(flat: Tensor, needed: set[str]) -> Statistics:
     if needed & {"l2", "spread", "abs_spread"}:
         squares = torch.dot(flat, flat).item()
         found["l2"] = math.sqrt(squares)
-        if not 1e-30 < squares < math.inf:  # float32 has no room for the squares
+        if not 1e-30 < squares < math.inf:  # the squares overflow float32
             found["l2"] = torch.linalg.vector_norm(flat, dtype=torch.float64).item()
             squares = found["l2"] ** 2
         for prefix in ("", "abs_"):

@@ -1,4 +1,4 @@
-"""Stands in for a model where there is none: the tensors that a script trains by themselves."""
+"""A stand-in for a model: the tensors that a script trains without one."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -11,9 +11,9 @@ _LEAF = "torch::autograd::AccumulateGrad"
 
 
 class BareTensors(nn.Module):
-    """Those that optimizers hold, by their places there, and what else gets gradients.
+    """Those that optimizers hold, named by their positions there, and what else gets gradients.
 
-    It is never called, and none of them becomes a parameter of it: only their names are asked for.
+    It is never called, and none of them becomes a parameter of it: it only names them.
     """
 
     def __init__(
@@ -24,9 +24,9 @@ class BareTensors(nn.Module):
         for number, optimizer in enumerate(optimizers):
             stem = "optimizer" if number == 0 else f"optimizer{number}"
             for group, settings in enumerate(optimizer.param_groups):
-                for place, tensor in enumerate(settings["params"]):
+                for index, tensor in enumerate(settings["params"]):
                     if id(tensor) not in without:
-                        name = f"{stem}.group{group}.param{place}"
+                        name = f"{stem}.group{group}.param{index}"
                         self._named.setdefault(id(tensor), (name, tensor))
         left_out = [leaf for leaf in leaves if id(leaf) not in self._named]
         self.is_optimized = len(left_out) < len(leaves)

@@ -1,4 +1,4 @@
-"""Functions of torch that are replaced by ones that also tell us, and put back at the end."""
+"""Wraps functions of torch with callbacks, and restores them at the end."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -17,7 +17,7 @@ class FunctionPatch:
         self, owner: Any, name: str, *, before: Around | None = None, after: Around | None = None
     ) -> None:
         """`before` gets the arguments of the call, `after` what it returned and then the same
-        arguments; neither may raise, and neither is asked while a graph is traced."""
+        arguments; neither may raise, and neither is called while a graph is traced."""
         original = getattr(owner, name)
 
         @wraps(original)
@@ -36,6 +36,6 @@ class FunctionPatch:
 
     def undo(self) -> None:
         for owner, name, original, call in self._originals:
-            if getattr(owner, name) is call:  # else somebody has wrapped it again
+            if getattr(owner, name) is call:  # else other code has wrapped it since
                 setattr(owner, name, original)
         self._originals = []

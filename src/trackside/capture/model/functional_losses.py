@@ -1,6 +1,6 @@
-"""Tells listeners of the calls of `torch.nn.functional`'s losses, by scripts and by loss modules.
+"""Notifies listeners of calls of `torch.nn.functional`'s losses, by scripts and by loss modules.
 
-Light enough to be put in place as soon as torch is imported, before a script says
+Light enough to be installed as soon as torch is imported, before a script runs
 `from torch.nn.functional import cross_entropy`.
 """
 
@@ -42,14 +42,14 @@ _replaced: dict[str, tuple[Any, Any]] = {}
 
 
 def install() -> None:
-    """Needs torch to be imported; nothing changes for anybody until somebody listens."""
+    """Needs torch to be imported; without a listener nothing changes."""
     torch = sys.modules["torch"]
     for name in FUNCTIONS:
         if name not in _replaced and hasattr(torch.nn.functional, name):
             original = getattr(torch.nn.functional, name)
-            told = _telling(torch, name, original)
-            _replaced[name] = (original, told)
-            setattr(torch.nn.functional, name, told)
+            wrapper = _with_listeners(torch, name, original)
+            _replaced[name] = (original, wrapper)
+            setattr(torch.nn.functional, name, wrapper)
 
 
 def listen(listener: Listener) -> None:
@@ -64,8 +64,8 @@ def stop_listening(listener: Listener) -> None:
     if _listeners:
         return
     functional = sys.modules["torch"].nn.functional
-    for name, (original, told) in _replaced.items():
-        if getattr(functional, name) is told:  # else somebody has wrapped it again
+    for name, (original, wrapper) in _replaced.items():
+        if getattr(functional, name) is wrapper:  # else other code has wrapped it since
             setattr(functional, name, original)
     _replaced.clear()
 
@@ -76,12 +76,12 @@ def caller_in(frame: FrameType) -> Any:
     return frame.f_locals.get("self")
 
 
-def _telling(torch: Any, name: str, original: Any) -> Any:
+def _with_listeners(torch: Any, name: str, original: Any) -> Any:
     is_compiling = torch.compiler.is_compiling
 
     @wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:
-        if is_compiling():  # asked first: a graph then knows of no listener
+        if is_compiling():  # checked first: a graph then has no listener
             return original(*args, **kwargs)
         result = original(*args, **kwargs)
         frame = sys._getframe(1)
@@ -89,6 +89,6 @@ def _telling(torch: Any, name: str, original: Any) -> Any:
             listener(name, args, kwargs, frame, result)
         return result
 
-    # What torch.jit compiles in its place.
+    # What torch.jit compiles instead.
     vars(call)["__prepare_scriptable__"] = lambda: original
     return call

@@ -42,8 +42,8 @@ class _Loader:
 
 
 class LoaderWatch:
-    """One entry for each data set and batch size that batches were taken of; and, where somebody
-    has noted which loaders were made, for the others of them."""
+    """One entry for each data set and batch size that batches were taken of; and, if the
+    loaders that were made are recorded, for the others of them."""
 
     def __init__(self) -> None:
         self._wrapping = FunctionPatch()
@@ -109,7 +109,7 @@ def _on_made(_: None, loader: Any, *__: Any, **___: Any) -> None:
         return
     try:
         num_samples = _length(loader.dataset)
-    except Exception:  # noqa: BLE001 the script's own, which it may never ask for its length
+    except Exception:  # noqa: BLE001 the script's own class, whose length may not be usable
         return
     sampler = _sampler(getattr(loader, "batch_sampler", None))
     _made[id(loader.dataset), loader.batch_size] = (num_samples, sampler)

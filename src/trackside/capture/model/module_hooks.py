@@ -26,7 +26,7 @@ NOTHING = partial(sys.audit, "trackside.tap")
 
 @dataclass(slots=True)
 class Switch:
-    """What module taps look at: a plain attribute, on which compiled graphs can specialise.
+    """What module taps check: a plain attribute, on which compiled graphs can specialise.
 
     On every step that saves no activation it is False, and the taps leave no trace in a graph.
     """
@@ -119,17 +119,17 @@ class ModuleHooks:
 
 
 GraphListener = Callable[[Any], None]
-"""Gets what dynamo tells of the compilation. It must not raise."""
+"""Gets dynamo's compilation events. It must not raise."""
 
 
-def tell_of_graphs(listener: GraphListener) -> None:
-    """Have it called whenever `torch.compile` is about to trace something. To be said again at
-    each step: `torch._dynamo.reset` forgets it."""
+def add_graph_listener(listener: GraphListener) -> None:
+    """Have it called whenever `torch.compile` is about to trace something. To be repeated at
+    each step: `torch._dynamo.reset` drops it."""
     if listener not in callback_handler.start_callbacks:
         callback_handler.register_start_callback(listener)
 
 
-def tell_no_more(listener: GraphListener) -> None:
+def remove_graph_listener(listener: GraphListener) -> None:
     if listener in callback_handler.start_callbacks:
         callback_handler.remove_start_callback(listener)
 
@@ -188,7 +188,7 @@ def _may_leave_graph() -> bool:
 
 @torch._dynamo.assume_constant_result  # type: ignore[untyped-decorator]
 def _graph_may_break() -> bool:
-    """Asked while tracing; the answer becomes part of the graph."""
+    """Called while tracing; the result becomes part of the graph."""
     return not InstructionTranslator.current_tx().one_graph
 
 

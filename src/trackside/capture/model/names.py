@@ -39,7 +39,7 @@ class Names:
                 yield self._numbered(name), module
 
     def apart(self, number: int) -> "Names":
-        """The same, with names of modules that tell it from other models of its class."""
+        """The same, with names of modules that distinguish it from other models of its class."""
         names = copy(self)
         names._number = number
         return names

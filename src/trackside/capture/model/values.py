@@ -1,4 +1,4 @@
-"""Finds the tensors in what modules receive and return, and says which of them can be read."""
+"""Finds the tensors in what modules receive and return, and which of them can be read."""
 
 import dataclasses
 from collections.abc import Iterator, Mapping
@@ -11,9 +11,9 @@ from torch.nn.utils.rnn import PackedSequence
 
 
 def tensors_in(*values: Any) -> list[Tensor]:
-    """Those of tuples and lists first, depth first, in the places smdebug gives them.
+    """Those of tuples and lists first, depth first, in the positions smdebug gives them.
 
-    Those of dicts, dataclasses and packed sequences, which smdebug left out, come after.
+    Those of dicts, dataclasses and packed sequences, which smdebug omits, follow.
     """
     if all(isinstance(value, Tensor) for value in values):
         return [*values]

@@ -28,7 +28,7 @@ class ModuleFacts:
     dropped: float | None = None
     """The share that a dropout takes away."""
     padding: int | None = None
-    """The token that stands for nothing, of an embedding that has one."""
+    """The padding token of an embedding that has one."""
     given: tuple[int, ...] = ()
     """Shape of what a layer that goes along time was first given."""
     batch_first: bool | None = None
@@ -52,7 +52,7 @@ class ParameterFacts:
     """Index of the optimizer that holds it; None when none of those that have stepped does."""
     group: int | None = None
     ever_had_gradient: bool = False
-    """One that was not all zeros, at an update that was looked at."""
+    """One that was not all zeros, at a sampled update."""
     last_gradient_step: int | None = None
 
     @property
@@ -141,7 +141,7 @@ class AttentionFacts:
 
 @dataclass(frozen=True, slots=True)
 class ReshapeFacts:
-    """A view whose sizes stand as after a swap of axes."""
+    """A view whose sizes are as after a swap of axes."""
 
     given: tuple[int, ...]
     made: tuple[int, ...]
@@ -186,7 +186,7 @@ class LoaderFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class StrangerFacts:
+class OutsideModuleFacts:
     """A module that runs inside of a model and is no part of it, with parameters of its own."""
 
     type: str
@@ -235,7 +235,7 @@ class Anatomy:
     is_likeness_scaled: bool = False
     """Whether a loss is over products of two outputs, times or over a number that is not learnt."""
     loaders: tuple[LoaderFacts, ...] = ()
-    strangers: tuple[StrangerFacts, ...] = ()
+    strangers: tuple[OutsideModuleFacts, ...] = ()
     forwards: tuple[ForwardCount, ...] = ()
     backwards: tuple[BackwardCount, ...] = ()
     forwards_per_backward: Mapping[str, int] | None = None
@@ -246,7 +246,7 @@ class Anatomy:
     num_cut_samples: int = 0
     """Draws from distributions by which gradients were to go back, and did not."""
     num_scored_samples: int = 0
-    """How often such a distribution was asked for a logarithm of probability."""
+    """How often `log_prob` of such a distribution was called."""
     policy: PolicyFacts | None = None
     autocast: str | None = None
     """The type that autocast chose at a call of the model."""
@@ -272,7 +272,7 @@ class Anatomy:
 
 
 class AnatomyFile:
-    """Of one trial, for who reads it again and again: it is parsed only when it has changed.
+    """Of one trial, for repeated reads: it is parsed only when it has changed.
 
     The worker is the first one that has written, unless one is named.
     """
@@ -303,8 +303,8 @@ class AnatomyFile:
             damaged_files.say_once(name, f"{error}; it is left out")
             return None
         if num_damaged:
-            said = damaged_files.counted(num_damaged, "fact")
-            damaged_files.say_once(name, f"{said} left out")
+            count = damaged_files.counted(num_damaged, "fact")
+            damaged_files.say_once(name, f"{count} left out")
         return anatomy
 
 
@@ -328,7 +328,7 @@ def parse_anatomy(content: Mapping[str, Any]) -> tuple[Anatomy, int]:
         "attention": AttentionFacts,
         "reshaped": ReshapeFacts,
         "loaders": LoaderFacts,
-        "strangers": StrangerFacts,
+        "strangers": OutsideModuleFacts,
         "forwards": ForwardCount,
         "backwards": BackwardCount,
     }

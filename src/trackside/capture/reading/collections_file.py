@@ -1,4 +1,4 @@
-"""Reads what the hooks said about their collections and how many workers write."""
+"""Reads the hooks' collections and how many workers write."""
 
 import logging
 import re
@@ -26,7 +26,7 @@ def is_collections_file(name: str) -> bool:
 
 
 class CollectionsFiles:
-    """One file per worker that writes; they say the same but for the names each worker saw."""
+    """One file per worker that writes; they differ only in the names each worker saw."""
 
     def __init__(self, folder: TrialFolder) -> None:
         self.workers: list[str] = []
@@ -40,7 +40,7 @@ class CollectionsFiles:
 
     @property
     def is_complete(self) -> bool:
-        """Whether every worker has said something."""
+        """Whether every worker has written its file."""
         return bool(self.workers) and len(self.workers) >= self.num_workers
 
     def refresh(self) -> None:

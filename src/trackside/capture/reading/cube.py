@@ -9,6 +9,7 @@ import numpy as np
 from trackside.capture.dtypes import Array
 from trackside.capture.modes import ModeKeys
 from trackside.capture.reading import damaged_blocks
+from trackside.capture.reading.extras import import_extra
 from trackside.capture.reading.numpy_reductions import reduce_rows
 from trackside.capture.reading.step_table import StepTable
 from trackside.capture.reading.tensor_index import Block, CubeRun, Run, TensorIndex, TensorRecord
@@ -17,6 +18,10 @@ _READ_BYTES = 16 << 20
 """Blocks are joined up to this size: temporaries then stay small, and calls few."""
 _ROWS = 32
 """Copied at once: what is gathered, in another order than it is stored in, stays in the cache."""
+_Indices = slice | Array
+"""Along one axis: a slice where they follow one another, for those are copied as a block."""
+MOST_NAMED = 12
+"""Lines with a name in the legend; of more, the first and the last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +29,7 @@ class Cube:
     """`values[i, j]` is the figure of `names[j]` at `steps[i]`, float64."""
 
     steps: tuple[int, ...]
-    """Of the mode asked for: those at which at least one of the tensors was saved."""
+    """Of the requested mode: those at which at least one of the tensors was saved."""
     names: tuple[str, ...]
     values: Array
     saved: Array
@@ -59,17 +64,13 @@ def read_cube(
     # The first worker by name comes last, and so wins.
     for each in [worker] if worker else sorted(workers, reverse=True):
         stored = [*cubes.of(each, first)]
-        for cube, places in stored:
-            figures.put_stored(cube, places, column)
+        for cube, indices in stored:
+            figures.put_stored(cube, indices, column)
         runs = [(j, record.runs.since(each, first)) for j, record in loose]
         if runs:
             figures.put_raw(runs, column, figures.marks(stored, column))
     steps = np.array(own, np.int64)[rows.kept].tolist()
     return Cube(tuple(steps), tuple(names), figures.finished(), figures.saved)
-
-
-_Places = slice | Array
-"""Along one axis: a slice where they follow one another, for those are copied as a block."""
 
 
 class _Rows:
@@ -83,7 +84,7 @@ class _Rows:
             self._order = np.argsort(steps, kind="stable")
             self._sorted = steps[self._order]
         self._numbers = np.empty(0, np.int64)
-        self._found: dict[int, tuple[_Places, _Places]] = {}
+        self._found: dict[int, tuple[_Indices, _Indices]] = {}
 
     def __len__(self) -> int:
         return int(self.kept.sum())
@@ -93,10 +94,10 @@ class _Rows:
             self.kept[self._search(steps)[0]] = True
         self._numbers = np.cumsum(self.kept) - 1
 
-    def places(self, steps: Sequence[int]) -> tuple[_Places, _Places] | None:
+    def indices(self, steps: Sequence[int]) -> tuple[_Indices, _Indices] | None:
         """Rows that these steps have, and where among the steps those are; None: none has one.
 
-        Asked once for all tensors of a segment: they share one sequence.
+        Called once for all tensors of a segment: they share one sequence.
         """
         found = self._found.get(id(steps))
         if found is None:
@@ -108,11 +109,11 @@ class _Rows:
         return None if _is_empty(found[0]) else found
 
     def _search(self, steps: Sequence[int]) -> tuple[Array, Array]:
-        asked = _numbers(steps)
+        wanted = _numbers(steps)
         if not len(self._sorted):
-            return asked[:0], asked[:0]
-        at = np.minimum(np.searchsorted(self._sorted, asked), len(self._sorted) - 1)
-        chosen = np.flatnonzero(self._sorted[at] == asked)
+            return wanted[:0], wanted[:0]
+        at = np.minimum(np.searchsorted(self._sorted, wanted), len(self._sorted) - 1)
+        chosen = np.flatnonzero(self._sorted[at] == wanted)
         rows = at[chosen]
         return rows if self._order is None else self._order[rows], chosen
 
@@ -123,27 +124,27 @@ class _Layouts:
     def __init__(self, index: TensorIndex, names: Sequence[str]) -> None:
         self._index = index
         self._names = names
-        self._found: dict[int, tuple[_Places, _Places]] = {}
+        self._found: dict[int, tuple[_Indices, _Indices]] = {}
 
-    def of(self, worker: str, first: int) -> Iterator[tuple[CubeRun, tuple[_Places, _Places]]]:
+    def of(self, worker: str, first: int) -> Iterator[tuple[CubeRun, tuple[_Indices, _Indices]]]:
         for cube in self._index.cubes.since(worker, first):
-            places = self._places(cube.positions)
-            if not _is_empty(places[0]):
-                yield cube, places
+            indices = self._indices_of(cube.positions)
+            if not _is_empty(indices[0]):
+                yield cube, indices
 
     def steps(self, first: int) -> Iterator[Sequence[int]]:
         for worker in self._index.cubes.workers:
             for cube, _ in self.of(worker, first):
                 yield cube.steps
 
-    def _places(self, positions: Mapping[str, int]) -> tuple[_Places, _Places]:
+    def _indices_of(self, positions: Mapping[str, int]) -> tuple[_Indices, _Indices]:
         """In the cube to be made, and in the one stored. Many segments are laid out alike."""
         found = self._found.get(id(positions))
         if found is None:
             ours = [j for j, name in enumerate(self._names) if name in positions]
             theirs = [positions[self._names[j]] for j in ours]
-            places = _as_slice(np.array(ours, int)), _as_slice(np.array(theirs, int))
-            found = self._found[id(positions)] = places
+            indices = _as_slice(np.array(ours, int)), _as_slice(np.array(theirs, int))
+            found = self._found[id(positions)] = indices
         return found
 
 
@@ -155,47 +156,49 @@ class _Figures:
         self._values = np.empty((len(rows), num_names))
         self._rows = rows
 
-    def put_stored(self, cube: CubeRun, places: tuple[_Places, _Places], column: str) -> None:
-        at = self._rows.places(cube.steps) if column in cube.columns else None
+    def put_stored(self, cube: CubeRun, indices: tuple[_Indices, _Indices], column: str) -> None:
+        at = self._rows.indices(cube.steps) if column in cube.columns else None
         whole = None if at is None else damaged_blocks.read(cube.block)
         if at is None or whole is None:
             return
         plane = whole[:, :, cube.columns.index(column)]
-        self.saved[_grid(at[0], places[0])] = True
-        if all(isinstance(each, slice) for each in (*at, *places)):
-            self._values[at[0], places[0]] = plane[at[1], places[1]]
+        self.saved[_grid(at[0], indices[0])] = True
+        if all(isinstance(each, slice) for each in (*at, *indices)):
+            self._values[at[0], indices[0]] = plane[at[1], indices[1]]
             return
         for rows, chosen in zip(_parts(at[0]), _parts(at[1]), strict=True):
-            self._values[_grid(rows, places[0])] = plane[_grid(chosen, places[1])]
+            self._values[_grid(rows, indices[0])] = plane[_grid(chosen, indices[1])]
 
-    def marks(self, cubes: Iterable[tuple[CubeRun, tuple[_Places, _Places]]], column: str) -> Array:
+    def marks(
+        self, cubes: Iterable[tuple[CubeRun, tuple[_Indices, _Indices]]], column: str
+    ) -> Array:
         """Where these have the column."""
         found = np.zeros(self.saved.shape, bool)
-        for cube, places in cubes:
-            at = self._rows.places(cube.steps) if column in cube.columns else None
+        for cube, indices in cubes:
+            at = self._rows.indices(cube.steps) if column in cube.columns else None
             if at is not None:
-                found[_grid(at[0], places[0])] = True
+                found[_grid(at[0], indices[0])] = True
         return found
 
     def put_raw(
         self, runs: Iterable[tuple[int, Iterable[Run]]], column: str, stored: Array
     ) -> None:
-        """Each tensor's place and its runs. What is stored is not computed again."""
+        """Each tensor's index and its runs. What is stored is not computed again."""
         groups: dict[int, tuple[Sequence[int], list[tuple[int, Block]]]] = {}
         for j, of_one in runs:
             for run in of_one:
-                at = self._rows.places(run.steps)
+                at = self._rows.indices(run.steps)
                 if at is not None and not stored[at[0], j].all():
                     groups.setdefault(id(run.steps), (run.steps, []))[1].append((j, run.block))
         for steps, blocks in groups.values():
-            at = self._rows.places(steps)
+            at = self._rows.indices(steps)
             assert at is not None
-            for places, block in _joined(blocks):
+            for indices, block in _joined(blocks):
                 values = damaged_blocks.read(block)
                 if values is None:
                     continue
-                found = reduce_rows(values, column).reshape(len(places), -1).T[at[1]]
-                target = _grid(at[0], np.array(places))
+                found = reduce_rows(values, column).reshape(len(indices), -1).T[at[1]]
+                target = _grid(at[0], np.array(indices))
                 self._values[target] = np.where(stored[target], self._values[target], found)
                 self.saved[target] = True
 
@@ -223,42 +226,68 @@ def _numbers(steps: Sequence[int]) -> Array:
     return np.array(steps, np.int64)
 
 
-def _as_slice(places: Array) -> _Places:
-    if len(places) and (places[1:] - places[:-1] == 1).all():
-        return slice(int(places[0]), int(places[-1]) + 1)
-    return places
+def _as_slice(indices: Array) -> _Indices:
+    if len(indices) and (indices[1:] - indices[:-1] == 1).all():
+        return slice(int(indices[0]), int(indices[-1]) + 1)
+    return indices
 
 
-def _parts(places: _Places) -> Iterator[_Places]:
-    if isinstance(places, slice):
-        for start in range(places.start, places.stop, _ROWS):
-            yield slice(start, min(start + _ROWS, places.stop))
+def _parts(indices: _Indices) -> Iterator[_Indices]:
+    if isinstance(indices, slice):
+        for start in range(indices.start, indices.stop, _ROWS):
+            yield slice(start, min(start + _ROWS, indices.stop))
     else:
-        for start in range(0, len(places), _ROWS):
-            yield places[start : start + _ROWS]
+        for start in range(0, len(indices), _ROWS):
+            yield indices[start : start + _ROWS]
 
 
-def _is_empty(places: _Places) -> bool:
-    return not isinstance(places, slice) and not len(places)
+def _is_empty(indices: _Indices) -> bool:
+    return not isinstance(indices, slice) and not len(indices)
 
 
-def _grid(rows: _Places, columns: _Places) -> tuple[_Places, _Places]:
-    """The index of every place in these rows and columns."""
+def _grid(rows: _Indices, columns: _Indices) -> tuple[_Indices, _Indices]:
+    """The index of every cell in these rows and columns."""
     if isinstance(rows, slice) or isinstance(columns, slice):
         return rows, columns
     return rows[:, None], columns
 
 
 def _joined(blocks: list[tuple[int, Block]]) -> Iterator[tuple[list[int], Block]]:
-    """Neighbours in a file as one block, each with the places of the tensors in it."""
-    blocks.sort(key=lambda item: item[1].place)
-    places, whole = [blocks[0][0]], blocks[0][1]
+    """Neighbours in a file as one block, each with the indices of its tensors."""
+    blocks.sort(key=lambda item: item[1].position)
+    indices, whole = [blocks[0][0]], blocks[0][1]
     for j, block in blocks[1:]:
         longer = whole.followed_by(block, _READ_BYTES)
         if longer is None:
-            yield places, whole
-            places, whole = [j], block
+            yield indices, whole
+            indices, whole = [j], block
         else:
-            places.append(j)
+            indices.append(j)
             whole = longer
-    yield places, whole
+    yield indices, whole
+
+
+def plot_cube(cube: Cube, title: str, ylabel: str, ax: Any = None) -> Any:
+    """One line for each tensor; returns the axes."""
+    if ax is None:
+        _, ax = import_extra("matplotlib.pyplot").subplots()
+    steps = np.asarray(cube.steps)
+    styles = _styles(len(cube.names))
+    for column, (name, style) in enumerate(zip(cube.names, styles, strict=True)):
+        saved = cube.saved[:, column]
+        ax.plot(steps[saved], cube.values[saved, column], label=name, **style)
+    ax.set(title=title, xlabel="step", ylabel=ylabel)
+    lines = ax.get_lines()
+    if len(lines) > MOST_NAMED:
+        ax.legend(handles=[lines[0], lines[-1]], fontsize="small")
+    elif lines:
+        ax.legend(fontsize="small")
+    return ax
+
+
+def _styles(count: int) -> list[dict[str, Any]]:
+    """A few have distinct colours; of many, the colour follows the position in the list."""
+    if count <= MOST_NAMED:
+        return [{"marker": "."}] * count
+    shades = import_extra("matplotlib").colormaps["viridis"](np.linspace(0, 1, count))
+    return [{"color": shade, "linewidth": 0.8} for shade in shades]

@@ -1,6 +1,7 @@
-"""Blocks read in bulk: one that is damaged or gone costs its own figures, and is named once.
+"""Blocks read in bulk: one that is damaged or missing loses only its own figures, and is logged
+once.
 
-Who asks for one value of one step is told by an exception instead: `tensor.py`.
+Reading one value of one step raises instead: `tensor.py`.
 """
 
 from collections.abc import Callable
@@ -23,10 +24,10 @@ def read(block: Block) -> Array | None:
     return attempt(block, block.read)
 
 
-def attempt(block: Block, ask: Callable[[], T]) -> T | None:
-    """What the block answers; None when its file cannot be read."""
+def attempt(block: Block, action: Callable[[], T]) -> T | None:
+    """The action's result; None if the block's file cannot be read."""
     try:
-        return ask()
+        return action()
     except UNREADABLE as error:
-        damaged_files.say_once(block.place[0], f"{error}; what it holds is left out")
+        damaged_files.say_once(block.position[0], f"{error}; what it holds is left out")
         return None

@@ -27,8 +27,8 @@ def table_columns(trial: "Trial") -> dict[str, list[Any] | Array]:
     ]
     figures = ["value", *sorted({c for _, found in parts for c in found if c != "value"})]
     columns: dict[str, list[Any] | Array] = {
-        column: [row[place] for about, _ in parts for row in about]
-        for place, column in enumerate(ABOUT)
+        column: [row[index] for about, _ in parts for row in about]
+        for index, column in enumerate(ABOUT)
     }
     for column in figures:
         arrays = [found.get(column, np.full(len(about), np.nan)) for about, found in parts]
@@ -76,8 +76,8 @@ def _figures(
             put("value", run.steps, values.reshape(-1).real)
     for cube in cubes:
         if (array := damaged_blocks.read(cube.block)) is not None:
-            for place, column in enumerate(cube.columns):
-                put(column, cube.steps, array[:, cube.positions[name], place])
+            for index, column in enumerate(cube.columns):
+                put(column, cube.steps, array[:, cube.positions[name], index])
     return found
 
 

@@ -1,4 +1,4 @@
-"""Opens a segment: checks that it is whole, says what it holds, gives arrays without copying."""
+"""Opens a segment: checks that it is whole, lists what it holds, returns arrays without copying."""
 
 import math
 import struct
@@ -57,7 +57,7 @@ class TensorRun(NamedTuple):
     name: str
     entry: Entry
     steps: Sequence[int]
-    """Global steps along the entry's first axis, ascending: a range where that says it all."""
+    """Global steps along the entry's first axis, ascending: a range if they are evenly spaced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ def header_size(beginning: bytes, file_size: int) -> int:
 def parse_header(header: bytes, file_size: int) -> SegmentContents:
     """What the file holds. `header` are its first `header_size` bytes.
 
-    All that is said here holds, whoever wrote it: an array that is told of can be read.
+    Everything is validated, since the file is untrusted: each listed array can be read.
     """
     try:
         entries = parsed(header[8:])
@@ -162,7 +162,7 @@ def _contents(entries: Mapping[str, Entry], described: Mapping[str, Any]) -> Seg
             names = (renamed.get(key, key), *aliases.get(key, ()))
             tensors += [TensorRun(name, entries[key], at) for name in names]
     if any(run.entry.stored_shape[:1] != (len(run.steps),) for run in tensors):
-        raise TornSegment("an entry with more or fewer steps than it says")
+        raise TornSegment("an entry with more or fewer steps than it declares")
     reductions = [_reductions(entries, numbers, cube) for cube in described["reductions"]]
     shapes = [
         ShapeRun(
@@ -181,7 +181,7 @@ def _contents(entries: Mapping[str, Entry], described: Mapping[str, Any]) -> Seg
 def _step(step: int, mode: str, mode_step: int, time: float) -> tuple[int, str, int, float]:
     is_numbered = type(step) is type(mode_step) is int and 0 <= step < MOST
     if not is_numbered or abs(mode_step) >= MOST or mode not in ModeKeys.__members__:
-        raise TornSegment("a step of which it says what cannot be")
+        raise TornSegment("a step with impossible values")
     if type(time) not in (int, float) or not -MOST < time < MOST:
         raise TornSegment(f"step {step} at no time")
     return step, mode, mode_step, float(time)

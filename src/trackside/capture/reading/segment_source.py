@@ -42,7 +42,7 @@ class SegmentBlock(NamedTuple):
         return self.entry.shape
 
     @property
-    def place(self) -> tuple[str, int]:
+    def position(self) -> tuple[str, int]:
         return self.file.name, self.entry.start
 
     def followed_by(self, other: Any, limit_bytes: int) -> "SegmentBlock | None":
@@ -68,7 +68,7 @@ class SegmentSource:
         self._loaded: dict[str, set[SegmentName]] = {}
 
     def load_new(self, index: TensorIndex, steps: StepTable, *, everything: bool = False) -> None:
-        """`everything` lists all again: for the last look, which must not miss a late name."""
+        """`everything` lists all again: for the last refresh, which must not miss a late name."""
         if everything or not self._cursors:
             for file in self._folder.list(SEGMENTS):
                 worker, _, name = file.name.removeprefix(SEGMENTS).partition("/")
@@ -80,7 +80,7 @@ class SegmentSource:
                 self._load(worker, file.name.removeprefix(prefix), file, index, steps)
 
     def expect(self, worker: str) -> None:
-        """A worker is known to write; its segments are looked for from now on."""
+        """A worker is known to write; its segments are listed from now on."""
         self._cursors.setdefault(worker, None)
 
     def _load(
@@ -144,7 +144,7 @@ def _aside(contents: SegmentContents) -> set[int]:
     vitals = [run for run in contents.tensors if run.name.startswith(VITALS)]
     if not vitals:
         return set()
-    # Tensors that are saved together share one sequence of steps: each is looked at once.
+    # Tensors that are saved together share one sequence of steps: each is checked once.
     shared = {id(r.steps): r.steps for r in contents.tensors if not r.name.startswith(VITALS)}
     others = [each.steps for each in contents.reductions]
     others += [each.steps for each in contents.shapes]

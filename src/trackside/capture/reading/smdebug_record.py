@@ -39,11 +39,11 @@ class MissingEventFile(FileNotFoundError):
 
 def read_tensor(record: bytes) -> tuple[str, Array]:
     """Type name and value of the one tensor in a whole record."""
-    place = next(records.contents(record), None)
-    if place is None:
+    span = next(records.contents(record), None)
+    if span is None:
         raise DamagedRecord(f"{len(record)} bytes that are no whole record")
     try:  # smdebug writes no checksum of the content: always the same four bytes
-        value = _message(_message(record[slice(*place)], 5), 1)
+        value = _message(_message(record[slice(*span)], 5), 1)
         return _tensor(_message(value, 8))
     except (ArithmeticError, KeyError, ValueError) as error:
         raise DamagedRecord(f"an unreadable record ({error})") from error
@@ -73,7 +73,7 @@ def _tensor(message: bytes) -> tuple[str, Array]:
 
 
 def _dimension(message: bytes) -> int:
-    """As protocol buffers have it: 0 when it is not said, and the last when it is said twice."""
+    """As protocol buffers define it: 0 if absent, the last if repeated."""
     size = 0
     for number, kind, value in wire.fields(message):
         if (number, kind) == (1, wire.VARINT):

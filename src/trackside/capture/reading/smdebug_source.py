@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 INDEX = "index/"
 RETRY_SECONDS = 2.0
-"""Between two looks for an event file that is not there yet."""
+"""Between two checks for an event file that is not there yet."""
 _INDEX_FILE = re.compile(r"index/\d{9}/(\d{12})_(.+)\.json")
 _EVENT_FILE = re.compile(r"events/\d{12}/[^/]+\.tfevents")
 _REDUCTION = re.compile(r"smdebug/reductions/([^/]+)/(.+)")
@@ -55,7 +55,7 @@ class EventBlock:
         return tuple(self._tensor()[1].shape)
 
     @property
-    def place(self) -> tuple[str, int]:
+    def position(self) -> tuple[str, int]:
         return self.file.name, self.start
 
     def followed_by(self, other: Any, limit_bytes: int) -> None:
@@ -66,15 +66,15 @@ class EventBlock:
         return read_tensor(bytes(data[self.start - offset : self.end - offset]))
 
     def _part(self) -> tuple[Any, int]:
-        """Waits while the job goes on: an uploader may have sent the index first."""
+        """Waits while the job runs: the index may have been uploaded first."""
         tries_left = self.num_retries
         while True:
             try:
                 return self.folder.part(self.file, self.start, self.end)
             except (FileNotFoundError, ObjectNotFound) as error:
                 if tries_left <= 0:
-                    told = f"{self.file.name} is not there, though its index is"
-                    raise MissingEventFile(told) from error
+                    problem = f"{self.file.name} is not there, though its index is"
+                    raise MissingEventFile(problem) from error
             if self.folder.exists(END_MARKER):
                 tries_left = 0  # whatever was to come is there by now
             else:

@@ -59,7 +59,7 @@ class StepTable:
         """Each step to its mode and its number in that mode."""
 
     def __contains__(self, step: int) -> bool:
-        return self._place(step) is not None
+        return self._index(step) is not None
 
     def __len__(self) -> int:
         return len(self._steps)
@@ -95,31 +95,31 @@ class StepTable:
             self._end is not None and step >= self._end
         ):
             return
-        place = bisect_left(self._steps, step)
-        if place == len(self._steps) or self._steps[place] != step:
-            self._steps.insert(place, step)
-            self._modes.insert(place, mode.value)
-            self._mode_steps.insert(place, mode_step)
-            self._times.insert(place, time)
-            self._groups_at.insert(place, self._group(frozenset({worker})))
-            self._aside.insert(place, is_aside)
+        index = bisect_left(self._steps, step)
+        if index == len(self._steps) or self._steps[index] != step:
+            self._steps.insert(index, step)
+            self._modes.insert(index, mode.value)
+            self._mode_steps.insert(index, mode_step)
+            self._times.insert(index, time)
+            self._groups_at.insert(index, self._group(frozenset({worker})))
+            self._aside.insert(index, is_aside)
             self._by_mode.setdefault(mode, _Numbering()).put(mode_step, step)
             return
-        workers = self._groups[self._groups_at[place]]
+        workers = self._groups[self._groups_at[index]]
         if worker not in workers:
-            self._groups_at[place] = self._group(workers | {worker})
-        self._aside[place] &= is_aside
+            self._groups_at[index] = self._group(workers | {worker})
+        self._aside[index] &= is_aside
 
     def get(self, step: int) -> SavedStep | None:
-        place = self._place(step)
-        if place is None:
+        index = self._index(step)
+        if index is None:
             return None
         return SavedStep(
-            ModeKeys(self._modes[place]),
-            self._mode_steps[place],
-            self._times[place],
-            self._groups[self._groups_at[place]],
-            bool(self._aside[place]),
+            ModeKeys(self._modes[index]),
+            self._mode_steps[index],
+            self._times[index],
+            self._groups[self._groups_at[index]],
+            bool(self._aside[index]),
         )
 
     def modes_at(self, steps: Array) -> Array:
@@ -127,9 +127,9 @@ class StepTable:
         if not self._steps:
             return np.full(len(steps), ModeKeys.GLOBAL.value, np.int8)
         known = np.frombuffer(self._steps, np.int64)
-        places = np.searchsorted(known, steps).clip(max=len(known) - 1)
-        modes = np.frombuffer(self._modes, np.int8)[places]
-        return np.where(known[places] == steps, modes, np.int8(ModeKeys.GLOBAL.value))
+        indices = np.searchsorted(known, steps).clip(max=len(known) - 1)
+        modes = np.frombuffer(self._modes, np.int8)[indices]
+        return np.where(known[indices] == steps, modes, np.int8(ModeKeys.GLOBAL.value))
 
     def global_step(self, mode: ModeKeys, step: int) -> int | None:
         if mode is ModeKeys.GLOBAL:
@@ -139,12 +139,12 @@ class StepTable:
 
     def in_mode(self, global_step: int, mode: ModeKeys) -> int | None:
         """The step's number in a mode; None when it belongs to another."""
-        place = self._place(global_step)
-        if place is None:
+        index = self._index(global_step)
+        if index is None:
             return None
         if mode is ModeKeys.GLOBAL:
             return global_step
-        return self._mode_steps[place] if self._modes[place] == mode.value else None
+        return self._mode_steps[index] if self._modes[index] == mode.value else None
 
     def complete(self, mode: ModeKeys, *, after: int | None = None) -> list[int]:
         return self.columns(mode, after=after)[0].tolist()
@@ -158,10 +158,10 @@ class StepTable:
         own, whole = own[start:], whole[start:]
         if with_incomplete or self.has_only_complete_steps:
             return own, whole
-        chosen = [place for place, step in enumerate(whole) if self.is_complete(step)]
+        chosen = [index for index, step in enumerate(whole) if self.is_complete(step)]
         if len(chosen) < len(whole):
-            own = array("q", [own[place] for place in chosen])
-            whole = array("q", [whole[place] for place in chosen])
+            own = array("q", [own[index] for index in chosen])
+            whole = array("q", [whole[index] for index in chosen])
         return own, whole
 
     def without_aside(self, mode: ModeKeys, *, with_incomplete: bool = False) -> list[int]:
@@ -174,8 +174,8 @@ class StepTable:
 
     def is_aside(self, global_step: int) -> bool:
         """Whether nothing but vitals was saved of it."""
-        place = self._place(global_step)
-        return place is not None and bool(self._aside[place])
+        index = self._index(global_step)
+        return index is not None and bool(self._aside[index])
 
     def is_complete(self, global_step: int) -> bool:
         return (
@@ -187,29 +187,29 @@ class StepTable:
     def state(self, step: int, mode: ModeKeys) -> StepState:
         """A step of which only vitals were saved was passed without being saved."""
         own, whole = self._numbers(mode)
-        place = bisect_left(own, step)
-        if place == len(own):
+        index = bisect_left(own, step)
+        if index == len(own):
             return StepState.UNAVAILABLE if self.is_final else StepState.NOT_YET_AVAILABLE
-        if not self.is_complete(whole[place]):
+        if not self.is_complete(whole[index]):
             return StepState.NOT_YET_AVAILABLE
-        is_saved = own[place] == step and not self.is_aside(whole[place])
+        is_saved = own[index] == step and not self.is_aside(whole[index])
         return StepState.AVAILABLE if is_saved else StepState.UNAVAILABLE
 
     def settle(self) -> None:
         """After new steps have come: find the last complete one."""
         first_open = bisect_right(self._steps, self.last_complete_step)
-        for place in reversed(range(first_open, len(self._steps))):
-            if self._num_workers_at(place) >= self.num_workers:
-                self.last_complete_step = self._steps[place]
-                first_open = place + 1
+        for index in reversed(range(first_open, len(self._steps))):
+            if self._num_workers_at(index) >= self.num_workers:
+                self.last_complete_step = self._steps[index]
+                first_open = index + 1
                 break
         num_incomplete = len(self._steps) - first_open
         if num_incomplete > self._most_incomplete:
             self.last_complete_step = self._steps[-1 - num_incomplete // 2]
 
-    def _place(self, step: int) -> int | None:
-        place = bisect_left(self._steps, step)
-        return place if place < len(self._steps) and self._steps[place] == step else None
+    def _index(self, step: int) -> int | None:
+        index = bisect_left(self._steps, step)
+        return index if index < len(self._steps) and self._steps[index] == step else None
 
     def _numbers(self, mode: ModeKeys) -> "tuple[array[int], array[int]]":
         if mode is ModeKeys.GLOBAL:
@@ -222,8 +222,8 @@ class StepTable:
             self._groups.append(workers)
         return self._groups.index(workers)
 
-    def _num_workers_at(self, place: int) -> int:
-        return len(self._groups[self._groups_at[place]])
+    def _num_workers_at(self, index: int) -> int:
+        return len(self._groups[self._groups_at[index]])
 
 
 class _Numbering:
@@ -235,20 +235,20 @@ class _Numbering:
 
     def put(self, own: int, whole: int) -> None:
         """A number that comes again, as after a restart, is the later step's."""
-        place = bisect_left(self.own, own)
-        if place < len(self.own) and self.own[place] == own:
-            self.whole[place] = whole
+        index = bisect_left(self.own, own)
+        if index < len(self.own) and self.own[index] == own:
+            self.whole[index] = whole
         else:
-            self.own.insert(place, own)
-            self.whole.insert(place, whole)
+            self.own.insert(index, own)
+            self.whole.insert(index, whole)
 
     def find(self, own: int) -> int | None:
-        place = bisect_left(self.own, own)
-        return self.whole[place] if place < len(self.own) and self.own[place] == own else None
+        index = bisect_left(self.own, own)
+        return self.whole[index] if index < len(self.own) and self.own[index] == own else None
 
 
 class _ByGlobalStep(Mapping[int, tuple[ModeKeys, int]]):
-    """A view, so that asking for one step costs one step."""
+    """A view, so that one step costs one lookup."""
 
     def __init__(self, table: StepTable) -> None:
         self._table = table

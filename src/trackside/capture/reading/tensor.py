@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class Tensor:
     """Steps are those of `mode`; the default, GLOBAL, counts all modes together.
 
-    A bfloat16 or float8 tensor is given as float32; `dtype` says what was saved.
+    A bfloat16 or float8 tensor is returned as float32; `dtype` is what was saved.
     """
 
     def __init__(self, name: str, trial: "Trial", record: TensorRecord) -> None:
@@ -222,7 +222,7 @@ class Tensor:
 
     @contextmanager
     def _reading(self, step: int, mode: ModeKeys) -> Iterator[None]:
-        """What is wrong with a file, in the words of who asked for the step."""
+        """What is wrong with a file, as the step's exception."""
         try:
             yield
         except MissingEventFile as error:

@@ -8,7 +8,7 @@ from trackside.capture.dtypes import Array
 
 
 class Block(Protocol):
-    """An array in some file whose first axis is the step; nothing is read before it is asked."""
+    """An array in some file whose first axis is the step; nothing is read before `read`."""
 
     def read(self) -> Array:
         """Read-only where that saves a copy."""
@@ -25,12 +25,12 @@ class Block(Protocol):
         ...
 
     @property
-    def place(self) -> tuple[str, int]:
+    def position(self) -> tuple[str, int]:
         """File and first byte: the order in which many blocks are best read."""
         ...
 
     def followed_by(self, other: Any, limit_bytes: int) -> "Block | None":
-        """Both as one block, this one's steps first; None unless the other lies right behind
+        """Both as one block, this one's steps first; None unless the other directly follows
         this one, is of its kind, and both are no larger than that."""
         ...
 
@@ -51,7 +51,7 @@ class CubeRun(NamedTuple):
     steps: Sequence[int]
     block: Block
     positions: Mapping[str, int]
-    """Tensor to its place on the second axis; one object for all that are laid out alike."""
+    """Tensor to its index on the second axis; one object for all that are laid out alike."""
     columns: tuple[str, ...]
 
 
@@ -123,8 +123,8 @@ class _WorkerRuns(Generic[_R]):
     def at(self, step: int) -> list[tuple[_R, int]]:
         candidates = self.runs
         if self._is_ordered:
-            place = bisect_right(self._firsts, step)
-            candidates = self.runs[place - 1 : place] if place else []
+            position = bisect_right(self._firsts, step)
+            candidates = self.runs[position - 1 : position] if position else []
         found = []
         for run in candidates:
             if run.steps[0] <= step <= run.steps[-1]:
@@ -135,7 +135,7 @@ class _WorkerRuns(Generic[_R]):
 
 
 class TensorRecord:
-    """All that is known of one tensor. Later runs win where two say something of one step."""
+    """All that is known of one tensor. Of two runs with one step, the later wins."""
 
     def __init__(self) -> None:
         self.runs = RunList[Run]()
@@ -188,7 +188,7 @@ class TensorIndex:
     def positions(self, tensors: tuple[str, ...]) -> Mapping[str, int]:
         """Of tensors in this order."""
         if tensors not in self._layouts:
-            self._layouts[tensors] = {name: place for place, name in enumerate(tensors)}
+            self._layouts[tensors] = {name: position for position, name in enumerate(tensors)}
         return self._layouts[tensors]
 
     def add_cube(self, cube: CubeRun) -> None:

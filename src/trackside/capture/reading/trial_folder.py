@@ -27,7 +27,7 @@ class FoundFile:
     name: str
     """Below the trial's folder."""
     size_bytes: int | None
-    """None when nobody has asked."""
+    """None before the first query."""
     etag: str | None = None
     """Of the few that are replaced: changes with them. None likewise."""
 

@@ -217,7 +217,7 @@ class CollectionManager:
         self.collections[collection.name] = collection
 
     def fill(self, save_config: SaveConfig, reduction_config: ReductionConfig) -> None:
-        """Give every collection that says nothing itself what the hook says."""
+        """Give every collection without its own settings the hook's."""
         for collection in self.collections.values():
             if collection.save_config is None:
                 collection.save_config = save_config

@@ -22,7 +22,7 @@ _FLAGS = ("save_raw_tensor", "save_shape", "save_histogram")
 
 @dataclass(frozen=True, slots=True)
 class HookConfiguration:
-    """What one configuration file asks for. `collections` are those it names, ready to add."""
+    """What one configuration file requests. `collections` are those it names, ready to add."""
 
     out_dir: str = DEFAULT_OUT_DIR
     save_config: SaveConfig = field(default_factory=SaveConfig)
@@ -74,7 +74,7 @@ def parse_configuration(given: Any) -> HookConfiguration:
         out_dir=given.get("LocalPath") or DEFAULT_OUT_DIR,
         save_config=_save_config(hook),
         reduction_config=_reduction_config(hook),
-        include_regex=tuple(_words(hook.get("include_regex", ""))),
+        include_regex=tuple(_split(hook.get("include_regex", ""))),
         save_all=parse_flag("save_all", hook.get("save_all", False)),
         include_workers=str(hook.get("include_workers", "one")),
         export_tensorboard=parse_flag("export_tensorboard", hook.get("export_tensorboard", False)),
@@ -109,11 +109,11 @@ def _mapping(name: str, value: Any) -> Mapping[str, Any]:
 def _collection(name: str, own: Mapping[str, Any], hook: Mapping[str, Any]) -> Collection:
     return Collection(
         name,
-        include_regex=_words(own.get("include_regex", "")),
+        include_regex=_split(own.get("include_regex", "")),
         reduction_config=_reduction_config(own),
         save_config=_save_config(own, hook) if _has_save_keys(own) else None,
         save_histogram=parse_flag("save_histogram", own.get("save_histogram", True)),
-        exclude_regex=_words(own.get("exclude_regex", "")),
+        exclude_regex=_split(own.get("exclude_regex", "")),
     )
 
 
@@ -152,7 +152,7 @@ def _integer(key: str, value: Any) -> int:
         raise SMDebugValueError(f"{key} = {value!r} is not a whole number.") from None
 
 
-def _words(value: Any) -> list[str]:
+def _split(value: Any) -> list[str]:
     words = value if isinstance(value, list) else str(value).split(",")
     return [word.strip() for word in words if word.strip()]
 
@@ -179,11 +179,11 @@ def _merge(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
         elif kind == "end_step":
             merged[key] = max(_integer(key, first), _integer(key, second))
         elif kind == "reductions":
-            merged[key] = ",".join(sorted({*_words(first), *_words(second)}))
+            merged[key] = ",".join(sorted({*_split(first), *_split(second)}))
         elif kind == "include_regex":
-            merged[key] = sorted({*_words(first), *_words(second)})
+            merged[key] = sorted({*_split(first), *_split(second)})
         elif kind == "exclude_regex":
-            merged[key] = sorted({*_words(first)} & {*_words(second)})
+            merged[key] = sorted({*_split(first)} & {*_split(second)})
         elif kind in _FLAGS:
             merged[key] = parse_flag(key, first) or parse_flag(key, second)
     return merged

@@ -11,11 +11,11 @@ from trackside.capture.selection.collection import BUILT_IN_PATTERNS, Collection
 from trackside.capture.selection.save_config import SaveConfigMode
 
 _PROBED_INDICES = range(32)
-"""Positions tried when asking whether any tensor of a module could be wanted."""
+"""Positions tried when checking whether any tensor of a module could be selected."""
 
 
 class Origin(Enum):
-    """Where a value comes from, which says more than its name."""
+    """Where a value comes from, which is more specific than its name."""
 
     PARAMETER = auto()
     GRADIENT = auto()
@@ -92,7 +92,7 @@ class CapturePlan:
         return {each.name for bit, each in enumerate(self._collections) if mask >> bit & 1}
 
     def wanted_of_module(self, path: str, origin: Origin) -> int:
-        """The collections that could want any input or output of a module, without asking it."""
+        """The collections that could select any input or output of a module, without running it."""
         mask = 0
         for bit in range(len(self._collections)):
             if any(
@@ -104,7 +104,7 @@ class CapturePlan:
         return mask
 
     def _schedule(self, mode: ModeKeys) -> list[tuple[SaveConfigMode, int]]:
-        """Equal schedules are asked once."""
+        """Equal schedules are evaluated once."""
         schedule: list[tuple[SaveConfigMode, int]] = []
         for bit, collection in enumerate(self._collections):
             assert collection.save_config is not None

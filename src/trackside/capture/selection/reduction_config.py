@@ -1,4 +1,4 @@
-"""Which figures of a tensor are saved, in place of or beside its values.
+"""Which figures of a tensor are saved, instead of or beside its values.
 
 Constructor, errors and JSON are smdebug's, with `median` and the spellings `l1`, `abs_l1` added.
 """

@@ -116,7 +116,7 @@ class SaveConfig:
         return self.get_save_config(mode).should_save_step(step_num)
 
     def merge_default_save_config(self, default_save_config: "SaveConfig") -> None:
-        """Fill the modes nobody configured."""
+        """Fill the modes that are not configured."""
         for mode, config in self.mode_save_configs.items():
             if config is None:
                 self.mode_save_configs[mode] = default_save_config.get_save_config(mode)

@@ -1,4 +1,4 @@
-"""The collections of the built-in rules, by what a module is where no name says it.
+"""The collections of the built-in rules, by a module's type where names do not match.
 
 The rules' default patterns are names that other frameworks gave their layers; few PyTorch models
 have them. `plan.py` matches patterns; here they are made.
@@ -77,16 +77,16 @@ _KINDS = {
     "input_sequence": _Kind(".*embedding0_input_0", r"input_\d+", _largest_embedding),
 }
 DEFAULT_PATTERNS: Mapping[str, str] = {name: kind.pattern for name, kind in _KINDS.items()}
-"""Collection to the pattern a rule asks for it with."""
+"""Collection to the pattern with which a rule requests it."""
 
 
 def widen_by_type(
     manager: CollectionManager, included: Iterable[str], models: Sequence[Modules]
 ) -> None:
-    """Where a default pattern matches no module, add what the modules' types say.
+    """Where a default pattern matches no module, add patterns for the modules' types.
 
-    A pattern of the user's own is left alone. Where everything is saved, the collections are
-    described without being asked for, so that rules find their tensors among the rest.
+    A user's own pattern is unchanged. If everything is saved, the collections are described
+    without a request, so that rules find their tensors among the rest.
     """
     wanted = set(included)
     for name, kind in _KINDS.items():

@@ -1,7 +1,7 @@
 """Keeps the last steps in memory and writes them out when something goes wrong.
 
-That is: when a NaN or an infinity first appears, when the script dies of an exception, or when
-somebody asks, by `hook.dump()` or by a file called `dump-requested` in the trial's folder.
+That is: when a NaN or an infinity first appears, when the script dies of an exception, or
+on request, by `hook.dump()` or by a file called `dump-requested` in the trial's folder.
 """
 
 import json
@@ -102,17 +102,17 @@ def first_not_finite(records: list[StepRecord]) -> str | None:
     """The first tensor, in the order they were taken, that holds a NaN or an infinity."""
     bad: set[str] = set()
     names: dict[str, None] = {}
-    looked_at: dict[int, bool] = {}  # one tensor may stand under several names
+    checked: dict[int, bool] = {}  # one tensor may have several names
     for record in records:
         for name, tensor in record.tensors.items():
             names[name] = None
-            if id(tensor) not in looked_at:
-                looked_at[id(tensor)] = _is_finite(tensor)
-            if not looked_at[id(tensor)]:
+            if id(tensor) not in checked:
+                checked[id(tensor)] = _is_finite(tensor)
+            if not checked[id(tensor)]:
                 bad.add(name)
         if record.matrix is not None:
             names.update(dict.fromkeys(record.reduced))
-            finite = np.isfinite(record.matrix[:, _telling(record.reductions)]).all(axis=1)
+            finite = np.isfinite(record.matrix[:, _checked_columns(record.reductions)]).all(axis=1)
             bad.update(name for name, ok in zip(record.reduced, finite, strict=True) if not ok)
         for name, value in record.scalars.items():
             names[name] = None
@@ -121,8 +121,8 @@ def first_not_finite(records: list[StepRecord]) -> str | None:
     return next((name for name in names if name in bad), None)
 
 
-def _telling(columns: tuple[str, ...]) -> list[int]:
-    """The spread of a single element is not defined: its NaN means nothing, where others tell."""
+def _checked_columns(columns: tuple[str, ...]) -> list[int]:
+    """The spread of a single element is not defined: its NaN means nothing."""
     chosen = [i for i, name in enumerate(columns) if not name.endswith(("std", "variance"))]
     return chosen or [*range(len(columns))]
 

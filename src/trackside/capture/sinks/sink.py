@@ -67,7 +67,7 @@ class Sink:
         if self._writer is not None:
             self._writer.put_anatomy(anatomy)
 
-    def hand_on(self, step: OpenStep) -> None:
+    def deliver(self, step: OpenStep) -> None:
         records = step.records()
         if self._metrics is not None:
             self._metrics.add_losses(step)

@@ -112,7 +112,7 @@ class TensorBoardExport:
 
 
 def add_histogram(file: EventFile, tag: str, tensor: Tensor, step: int, at: float) -> None:
-    """Of the finite values, if there are any: others have no place in a histogram."""
+    """Of the finite values, if there are any: a histogram has no bucket for others."""
     if tensor.is_complex():
         return
     values = tensor.double().reshape(-1).numpy()

@@ -12,9 +12,9 @@ _HERE = str(Path(__file__).resolve().parent)
 
 
 def _run_the_next_one() -> None:
-    places = [str(Path(entry or ".").resolve()) for entry in sys.path]
+    folders = [str(Path(entry or ".").resolve()) for entry in sys.path]
     # Only behind this one: another that does the same would hand back to us for ever.
-    behind = sys.path[places.index(_HERE) + 1 :] if _HERE in places else sys.path
+    behind = sys.path[folders.index(_HERE) + 1 :] if _HERE in folders else sys.path
     spec = importlib.machinery.PathFinder.find_spec("sitecustomize", behind)
     if spec is not None and spec.loader is not None:
         module = importlib.util.module_from_spec(spec)

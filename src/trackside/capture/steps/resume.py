@@ -1,4 +1,4 @@
-"""Step counters that go on when a job is resumed from its checkpoints."""
+"""Step counters that continue when a job is resumed from its checkpoints."""
 
 import os
 import time
@@ -13,7 +13,7 @@ from trackside.files.permissions import BY_UMASK
 STATE = "metadata.json"
 _IGNORED = "sagemaker-uploaded"
 _SECONDS = 1.0
-"""Between two looks for a new checkpoint: a look lists a folder, a step may last a millisecond."""
+"""Between two checks for a new checkpoint: each lists a folder, a step may take a millisecond."""
 
 
 class ResumeState:
@@ -23,7 +23,7 @@ class ResumeState:
         self._failures = failures
         self._folder: Path | None = None
         self._items: list[dict[str, Any]] = []
-        self._looked_at = self._seen = 0.0
+        self._checked_at = self._seen = 0.0
         try:
             config: Any = read_json(checkpoint_config) if checkpoint_config.is_file() else None
             folder = config.get("LocalPath") if isinstance(config, dict) else None
@@ -77,9 +77,9 @@ class ResumeState:
 
     def _is_time(self) -> bool:
         now = time.monotonic()
-        if now - self._looked_at < _SECONDS:
+        if now - self._checked_at < _SECONDS:
             return False
-        self._looked_at = now
+        self._checked_at = now
         return True
 
     def _newest_checkpoint(self) -> float:

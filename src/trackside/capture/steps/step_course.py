@@ -18,7 +18,7 @@ from trackside.capture.selection.save_config import SaveConfig
 from trackside.capture.sinks.sink import Sink
 from trackside.capture.steps.loss_finder import LossFinder
 from trackside.capture.steps.resume import ResumeState
-from trackside.capture.steps.step_clock import StepClock
+from trackside.capture.steps.step_events import StepClock
 from trackside.capture.steps.stepper import Stepper
 from trackside.capture.vitals.vitals import Vitals
 from trackside.capture.writing.segments import StepRecord
@@ -54,7 +54,7 @@ class StepCourse:
         self._prepare = prepare
         self._put_collections = put_collections
         self._roots: set[int] = set()
-        self._landing: list[OpenStep] = []
+        self._in_transfer: list[OpenStep] = []
         self._scalars: list[StepRecord] = []
 
     def begin(self, root: nn.Module, given: Given) -> None:
@@ -85,7 +85,7 @@ class StepCourse:
             return
         if not self.outlet.keeps_steps:
             step = self._stepper.open
-            self._land()
+            self._finish_transfers()
             self.finish()
             self._stepper.open = None if step is None else step.rest()
         self.outlet.flush()
@@ -97,12 +97,12 @@ class StepCourse:
         if step is not None and step.is_spent:
             step = None
         if step is not None:
-            self._landing.append(step)
+            self._in_transfer.append(step)
             self.last_saved_step = step.step
         if self._resume.is_kept:
             self._resume.save(self.last_saved_step, self.step, self.mode_steps)
-        while self._landing and self._landing[0].is_landed():
-            self.outlet.hand_on(self._landing.pop(0))
+        while self._in_transfer and self._in_transfer[0].is_transferred():
+            self.outlet.deliver(self._in_transfer.pop(0))
         scalars, self._scalars = self._scalars, []
         for record in scalars:
             self.outlet.write(record)
@@ -111,7 +111,7 @@ class StepCourse:
 
     def close(self) -> None:
         """Wait for what is on its way from a device, and hand it on."""
-        self._land()
+        self._finish_transfers()
         self.finish()
         self._resume.save(self.last_saved_step, self.step, self.mode_steps, at_end=True)
         if self.clock is not None:
@@ -119,8 +119,8 @@ class StepCourse:
         if self.vitals is not None:
             self.vitals.close()
 
-    def _land(self) -> None:
-        for step in [self._stepper.open, *self._landing]:
+    def _finish_transfers(self) -> None:
+        for step in [self._stepper.open, *self._in_transfer]:
             if step is not None:
                 step.wait()
 

@@ -1,9 +1,12 @@
-"""Step times on their way to the profiler's framework files, which profiler rules read.
+"""Step times for the profiler's framework files, which profiler rules read.
 
-Takes them from the training loop; what the files look like is `records/timeline_file.py`'s.
+Measured in the training loop, if the job's profiler configuration requests them; the files'
+format is `records/timeline_file.py`'s.
 """
 
+import json
 import logging
+import socket
 import time
 from collections import deque
 from pathlib import Path
@@ -22,6 +25,7 @@ FILE_SECONDS = 60.0
 FILE_BYTES = 10 << 20
 MOST_WAITING = 1 << 18
 """Steps in memory when the disk does not take them; older ones go first."""
+DEFAULT_FOLDER = "/opt/ml/output/profiler"
 
 
 class StepEvents:
@@ -57,7 +61,9 @@ class StepEvents:
             self._write()
             self._finish()
         except Exception:
-            logger.exception("step times are no longer written to %s; training goes on", self._node)
+            logger.exception(
+                "step times are no longer written to %s; training continues", self._node
+            )
 
     def _write(self) -> None:
         steps = [self._waiting.popleft() for _ in range(len(self._waiting))]
@@ -76,3 +82,37 @@ class StepEvents:
         if self._file is not None:
             self._file.finish()
             self._file = None
+
+
+class StepClock:
+    """A step lasts until the next one begins; the last one until `close`."""
+
+    def __init__(self, events: StepEvents) -> None:
+        self._events = events
+        self._running: tuple[str, int, int] | None = None
+
+    def begin(self, mode: str, step: int) -> None:
+        now = time.time_ns() // 1000
+        self._end(now)
+        self._running = (mode, step, now)
+
+    def close(self) -> None:
+        self._end(time.time_ns() // 1000)
+        self._events.close()
+
+    def _end(self, now: int) -> None:
+        if self._running is not None:
+            mode, step, began = self._running
+            self._events.add(mode, step, began, now - began)
+        self._running = None
+
+
+def start_step_clock(configuration: Path, rank: int) -> StepClock | None:
+    """None where no configuration is, or one that switches the profiler off."""
+    if not configuration.is_file():
+        return None
+    given = json.loads(configuration.read_text(encoding="utf-8"))
+    if given.get("DisableProfiler"):
+        return None
+    folder = (given.get("ProfilingParameters") or {}).get("LocalPath") or DEFAULT_FOLDER
+    return StepClock(StepEvents(Path(folder), f"{rank}-{socket.gethostname()}"))

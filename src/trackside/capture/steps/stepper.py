@@ -1,6 +1,6 @@
 """Takes values while a step is open: parameters, activations, losses, gradients.
 
-Which values those are is `plan.py`'s to say. The hook owns the counters and the boundary; every
+`plan.py` decides which values. The hook owns the counters and the boundary; every
 method here is called from inside it.
 """
 
@@ -17,7 +17,11 @@ from trackside.capture.copying.host_copy import HostCopies
 from trackside.capture.copying.open_step import OpenStep
 from trackside.capture.exceptions import SMDebugValueError
 from trackside.capture.failures import Failures, guarded
-from trackside.capture.model.module_hooks import ModuleHooks, tell_no_more, tell_of_graphs
+from trackside.capture.model.module_hooks import (
+    ModuleHooks,
+    add_graph_listener,
+    remove_graph_listener,
+)
 from trackside.capture.model.names import Names, loss_name
 from trackside.capture.model.values import in_backward, tensors_in
 from trackside.capture.modes import ModeKeys
@@ -44,8 +48,8 @@ class Stepper:
         takes_modules: bool = True,
         takes_gradients: bool = True,
     ) -> None:
-        """Without `takes_modules`, what modules and losses receive and return is left to whoever
-        calls `take_all`; without `takes_gradients`, gradients to whoever calls `take_one`."""
+        """Without `takes_modules`, what modules and losses receive and return is left to callers
+        of `take_all`; without `takes_gradients`, gradients to callers of `take_one`."""
         self.failures = failures
         self.plan: CapturePlan | None = None
         self.open: OpenStep | None = None
@@ -106,7 +110,7 @@ class Stepper:
     def begin(self, root: nn.Module, step: int, mode: ModeKeys, mode_step: int) -> None:
         plan = self.plan
         assert plan is not None
-        tell_of_graphs(self._expect_graph)
+        add_graph_listener(self._expect_graph)
         mask = plan.due(mode, mode_step)
         if not mask and self._is_off:
             return
@@ -186,7 +190,7 @@ class Stepper:
                 watched.take_gradients(self.plan, self.open, gradient)
 
     def remove(self) -> None:
-        tell_no_more(self._expect_graph)
+        remove_graph_listener(self._expect_graph)
         self._gradients.remove()
         for watched in self.models.values():
             watched.remove()

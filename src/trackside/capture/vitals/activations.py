@@ -1,7 +1,7 @@
-"""Looks at what modules return, on the steps that are taken and only then.
+"""Measures what modules return, on sampled steps only.
 
-The hooks are there during such a step and gone afterwards: a hook that does nothing still costs
-a microsecond a call, and a large model calls hundreds of modules.
+The hooks are installed during such a step and removed afterwards: even an idle hook costs a
+microsecond a call, and a large model calls hundreds of modules.
 """
 
 import time
@@ -38,7 +38,7 @@ _MOST_MODULES = 128
 
 
 class Activations:
-    """The modules of one model that are worth a look."""
+    """The modules of one model that are worth measuring."""
 
     def __init__(
         self,
@@ -69,12 +69,12 @@ class Activations:
                 handle = module.register_forward_hook(tap, with_kwargs=True)
                 self._handles[index] = (tap, handle)
 
-    def rest(self, *, for_good: bool = False) -> None:
+    def rest(self, *, permanently: bool = False) -> None:
         """Take the hooks away, but for those in a compiled graph, where they cost nothing:
         the graph is valid only as long as they are there."""
         self._pack = None
         for index, (tap, handle) in list(self._handles.items()):
-            if for_good or not was_traced(tap.key):
+            if permanently or not was_traced(tap.key):
                 handle.remove()
                 del self._handles[index]
 
@@ -178,6 +178,6 @@ def _is_block(module: nn.Module) -> bool:
 
 
 def _takes_hooks(module: nn.Module) -> bool:
-    """Compiled ones would be compiled anew, scripted ones refuse."""
+    """Compiled ones would be recompiled, scripted ones refuse."""
     is_compiled = getattr(module, "_compiled_call_impl", None) is not None
     return not is_compiled and not isinstance(module, torch.jit.ScriptModule)

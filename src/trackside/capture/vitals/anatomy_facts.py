@@ -20,12 +20,12 @@ from trackside.capture.vitals.loss_graph import read_graph
 from trackside.capture.vitals.losses import BINARY, ELEMENTWISE, OVER_CLASSES, LossCall
 from trackside.capture.vitals.optimizers import WatchedOptimizer
 
-_MOST_STRANGERS = 64
+_MOST_OUTSIDE = 64
 _NUM_GRAPHS = 3
 """Backwards, from the first on, whose graph is read: models that take turns have one each."""
 _MOST_OPTIMIZERS = 256
 _SECONDS = 30.0
-"""Between two looks at counts that only grow; what is new is told at once."""
+"""Between two writes of counts that only grow; new facts are written at once."""
 
 
 class AnatomyFacts:
@@ -34,7 +34,7 @@ class AnatomyFacts:
         self.loaders = LoaderWatch()
         self.num_cut_samples = self.num_scored_samples = 0
         self.padding_mask: Tensor | None = None
-        """That attention was given in the step that is looked at."""
+        """That attention got in the sampled step."""
         self._policy: dict[str, Any] = {
             "weight": "",
             "num_encouraged": 0,
@@ -59,7 +59,7 @@ class AnatomyFacts:
         self._optimizers: dict[int, tuple[dict[str, Any], dict[int, tuple[int, int]]]] = {}
         """Each one's description, and the optimizer and group of each parameter it holds."""
         self._parts: set[int] = set()
-        self._strangers: dict[int, tuple[str, list[nn.Parameter]]] = {}
+        self._outside: dict[int, tuple[str, list[nn.Parameter]]] = {}
         self._schedulers: Counter[str] = Counter()
         self._forwards: Counter[tuple[bool, bool]] = Counter()
         self._backwards: Counter[bool] = Counter()
@@ -93,14 +93,14 @@ class AnatomyFacts:
             self.is_changed = True
 
     def see_part(self, module: nn.Module) -> None:
-        """One that no model has as a part, as when it is kept in a plain list, is a stranger."""
-        if id(module) in self._strangers or id(module) in self._parts:
+        """One that is not registered in any model, as when it is in a plain list, is outside."""
+        if id(module) in self._outside or id(module) in self._parts:
             return
         held = [p for p in module.parameters(recurse=False) if p.requires_grad]
         if any(module is part for names in self._models for part in names.module.modules()):
             self._parts.add(id(module))
-        elif held and len(self._strangers) < _MOST_STRANGERS:
-            self._strangers[id(module)] = (type(module).__name__, held)
+        elif held and len(self._outside) < _MOST_OUTSIDE:
+            self._outside[id(module)] = (type(module).__name__, held)
             self.is_changed = True
 
     def see_device(self, device: torch.device) -> None:
@@ -112,7 +112,7 @@ class AnatomyFacts:
             self.is_changed = True
 
     def see_modes_of_modules(self) -> None:
-        """In a training step: what evaluation switches says nothing of them."""
+        """In a training step: what evaluation switches does not count."""
         for names in self._models:
             self._trains |= {id(part): part.training for part in names.module.modules()}
 
@@ -229,7 +229,7 @@ class AnatomyFacts:
 
         return saw
 
-    def look_for_gradients(self, step: int) -> None:
+    def check_gradients(self, step: int) -> None:
         """Of parameters that no optimizer holds, only whether there is one at all."""
         for parameter in self._trained:
             if id(parameter) not in self._in_optimizer and parameter.grad is not None:
@@ -263,7 +263,7 @@ class AnatomyFacts:
             "losses": list(self._losses.values()),
             **self._graph,
             "loaders": self.loaders.to_json(),
-            "strangers": self._describe_strangers(),
+            "strangers": self._describe_outside(),
             "forwards": [
                 {"training": training, "grad": grad, "count": count}
                 for (training, grad), count in self._forwards.items()
@@ -308,7 +308,7 @@ class AnatomyFacts:
             }
         return {}
 
-    def _describe_strangers(self) -> list[dict[str, Any]]:
+    def _describe_outside(self) -> list[dict[str, Any]]:
         held = {each for _, places in self._optimizers.values() for each in places}
         return [
             {
@@ -317,12 +317,12 @@ class AnatomyFacts:
                 "has_gradient": any(p.grad is not None for p in parameters),
                 "is_optimized": any(id(p) in held for p in parameters),
             }
-            for kind, parameters in self._strangers.values()
+            for kind, parameters in self._outside.values()
         ]
 
     def remember(self, optimizers: Iterable[WatchedOptimizer]) -> None:
-        """One that is gone, as when the function that made it has returned, is told of as it was
-        last seen."""
+        """One that is gone, as when the function that made it has returned, is described as last
+        seen."""
         for each in optimizers:
             if each.index >= _MOST_OPTIMIZERS:
                 continue

@@ -1,7 +1,7 @@
-"""Reads the graph that a loss was computed by: what lies between the layers, and before the loss.
+"""Reads the graph that a loss was computed by: what is between the layers, and before the loss.
 
-Goes by names and shapes of its nodes alone. What they saved stays as it is: to look at it may set
-off a checkpointed part anew.
+Uses only names and shapes of its nodes. What they saved is not read: that may run a checkpointed
+part again.
 """
 
 import re
@@ -49,7 +49,7 @@ def read_graph(loss: Tensor, names: Mapping[int, str]) -> dict[str, Any]:
     """`outputs` are activations right before a loss, `pairs` linear layers right behind each other,
     `broadcast` shapes of what was predicted and of what became of it beside a target, `attention`
     softmaxes of attention that go along another axis than the keys', `reshaped` shapes before and
-    after a view that looks as if axes were to be swapped, `is_likeness_scaled` whether a loss is
+    after a view that seems meant to swap axes, `is_likeness_scaled` whether a loss is
     over likenesses that were divided by a number, and `asks_for_others` whether gradients go to
     tensors without a name.
 
@@ -99,7 +99,7 @@ def _outputs(node: Any, loss: str) -> Iterator[dict[str, Any]]:
 
 
 def _pairs(node: Any, names: Mapping[int, str]) -> Iterator[dict[str, Any]]:
-    """This layer and the one whose output it gets, unless something stands between."""
+    """This layer and the one whose output it gets, unless something is between."""
     second = _weight(node)
     before = _follow(_input(node), _SHAPING)
     if second is None or before is None:
@@ -137,7 +137,7 @@ def _reshaped(node: Any) -> Iterator[dict[str, Any]]:
 
 
 def takes_places(given: tuple[int, ...], made: tuple[int, ...]) -> bool:
-    """Whether sizes stand as after a swap of axes, though a view leaves all values in their order:
+    """Whether sizes are as after a swap of axes, though a view leaves all values in their order:
     the same ones in another order, [layers, batch, n] as [batch, all], heads as if before time, or
     time as if before heads."""
     if sorted(given) == sorted(made):
@@ -214,7 +214,7 @@ def _is_small_leaf(node: Any) -> bool:
 
 
 def _shape(node: Any) -> tuple[int, ...]:
-    """Of what the node returned; empty where this torch does not say."""
+    """Of what the node returned; empty if this torch does not have it."""
     metadata = getattr(node, "_input_metadata", ())
     return tuple(int(size) for size in metadata[0].shape) if metadata else ()
 

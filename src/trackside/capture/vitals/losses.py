@@ -47,7 +47,7 @@ class LossCall:
 
 
 class LossCalls:
-    """Listens while installed, and looks at arguments while the switch is on."""
+    """Listens while installed, and reads arguments while the switch is on."""
 
     def __init__(self, switch: Switch, take: Callable[[LossCall], None]) -> None:
         self.forward: CodeType | None = None

@@ -1,6 +1,6 @@
 """The arithmetic of vitals: a few operations on the device each, the rest in numpy on the host.
 
-Large tensors are looked at in part, evenly spread; `_MOST_ELEMENTS` and its kin say how much.
+Large tensors are sampled, evenly spread; `_MOST_ELEMENTS` and the like set how much.
 """
 
 import math

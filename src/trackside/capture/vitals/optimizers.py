@@ -20,15 +20,15 @@ from trackside.capture.vitals.pack import Figures, Finish, Pack
 from trackside.capture.vitals.schedule import Schedule
 
 Saw = Callable[[list[Tensor], Any], None]
-"""Gets the parameters that had a gradient, and the norm of each, once they have landed."""
+"""Gets the parameters that had a gradient, and the norm of each, once they are transferred."""
 
 _NUM_PROBES = 8
-"""Parameters of an optimizer that are asked whether a backward has reached them."""
+"""Parameters of an optimizer that are checked for whether a backward has reached them."""
 
 
 @dataclass(slots=True)
 class UpdateTotals:
-    """Sums over the optimizers and devices of one step; None where nothing was looked at."""
+    """Sums over the optimizers and devices of one step; None if nothing was sampled."""
 
     gradient: float | None = None
     """Squared, as are the next two."""
@@ -38,7 +38,7 @@ class UpdateTotals:
     leftovers: dict[int, dict[int, bool]] = field(default_factory=dict)
     """By optimizer, by backward since its last step: whether gradients were there before it."""
     num_cleared: int | None = None
-    """Backwards whose gradients were cleared before anybody used them."""
+    """Backwards whose gradients were cleared before any use."""
 
     def figures(self) -> Figures:
         found: Figures = {}
@@ -75,7 +75,7 @@ class _Probe:
     gradient: Tensor | None = None
     version: int = 0
 
-    def look(self) -> None:
+    def sample(self) -> None:
         self.gradient = self.parameter.grad
         self.version = 0 if self.gradient is None else self.gradient._version
 
@@ -95,19 +95,19 @@ class WatchedOptimizer:
     schedule: Schedule = field(default_factory=Schedule)
     num_steps: int = 0
     num_backwards: int = 0
-    """Since its last step, as far as they reached its parameters, where it was looked at."""
+    """Since its last step, as far as they reached its parameters, if it was sampled."""
     num_cleared: int = 0
     """Of these, those whose gradients were gone before the next."""
     backwards_per_step: dict[int, int] = field(default_factory=dict)
     num_discarded: int = 0
     """Backwards, of those, whose gradients were cleared before any step used them."""
     is_due: bool = True
-    """Whether its next step is one whose gradients and update are looked at."""
+    """Whether the gradients and update of its next step are sampled."""
     is_taken: bool = False
     """Whether the step that runs is one of those."""
     spent: float = 0.0
-    _looked: tuple[int, float] | None = None
-    """Number and time of the last step that was looked at."""
+    _sampled: tuple[int, float] | None = None
+    """Number and time of the last sampled step."""
     _probes: list[_Probe] = field(default_factory=list)
     _leftovers: list[list[Tensor]] = field(default_factory=list)
     """For each backward since its last step that reached them, the norms of its gradients from
@@ -124,19 +124,19 @@ class WatchedOptimizer:
     def parameters(self) -> list[Tensor]:
         return [parameter for group in self.groups() for parameter in group["params"]]
 
-    def look(self, now: float) -> None:
-        """The step that begins is looked at."""
+    def sample(self, now: float) -> None:
+        """The step that starts is sampled."""
         self.is_taken = True
-        if self._looked is not None and self.num_steps > self._looked[0]:
-            number, at = self._looked
+        if self._sampled is not None and self.num_steps > self._sampled[0]:
+            number, at = self._sampled
             self.schedule.pass_time((now - at) / (self.num_steps - number))
-        self._looked = (self.num_steps, now)
+        self._sampled = (self.num_steps, now)
 
     @torch.no_grad()
     def before_backward(self) -> None:
-        """Of an update that is looked at, as is `after_backward`."""
+        """Of a sampled update, as is `after_backward`."""
         for probe in self._probes:
-            probe.look()
+            probe.sample()
         if all(self._leftovers):
             there = [p.gradient for p in self._probes if p.gradient is not None]
             self._candidates = _norms(there)
@@ -227,7 +227,7 @@ class WatchedOptimizer:
 
     def _uses_the_last(self) -> bool:
         """Whether it steps by what the last backward left, not by gradients that were gathered
-        elsewhere and put in place, as where each task's or each sample's are taken apart."""
+        elsewhere and assigned, as with separate gradients per task or per sample."""
         return self._last_gradients == self._gradients()
 
     def _gradients(self) -> list[int]:

@@ -1,4 +1,4 @@
-"""Carries the figures of one step from their devices to the host in one transfer each."""
+"""Transfers a step's figures from each device to the host in one copy."""
 
 from collections.abc import Callable, Iterable
 from itertools import pairwise
@@ -16,7 +16,7 @@ Finish = Callable[[Any], Figures]
 
 
 class Pack:
-    """Filled while a step runs, sealed at its end, read when it has landed."""
+    """Filled while a step runs, sealed at its end, read when it is transferred."""
 
     def __init__(self) -> None:
         self._arrived: list[tuple[Any, Finish]] = []
@@ -24,7 +24,7 @@ class Pack:
         self._sent: list[tuple[Tensor, DeviceCopies | None, list[tuple[int, Finish]]]] = []
 
     def add(self, numbers: Tensor, finish: Finish) -> None:
-        """`numbers` is the pack's own: nobody changes it any more."""
+        """`numbers` is the pack's own: it must not change any more."""
         flat = numbers.detach().reshape(-1).float()
         if flat.device.type == "cpu":
             self._arrived.append((flat.numpy(), finish))
@@ -48,7 +48,7 @@ class Pack:
                 self._sent.append((joined.to("cpu"), None, sizes))
         self._waiting = {}
 
-    def is_landed(self) -> bool:
+    def is_transferred(self) -> bool:
         return all(copies is None or copies.is_done() for _, copies, _ in self._sent)
 
     def wait(self) -> None:

@@ -1,7 +1,10 @@
-"""Whether a policy gradient goes the way its author means: by what is called a reward, a return or
-an advantage there, and by the gradients of the logarithms of probability that it weighs.
+"""How distributions are used: whether a policy gradient has the right sign, and whether samples cut
+the graph.
 
-A sign has no meaning of its own: costs are weighed with the other one. Names tell which it is.
+The sign: by what is named a reward, a return or an advantage, and by the gradients of the log
+probabilities that it weighs. Costs are weighed with the other sign, so names decide.
+`sample` leaves the graph where `rsample` stays in it. A policy wants that, and computes the log
+probability of the sample; a script that does not has cut off the distribution's parameters.
 """
 
 import re
@@ -15,7 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.distributions import Bernoulli, Categorical, Normal
+from torch.distributions import Bernoulli, Categorical, MultivariateNormal, Normal
 
 from trackside.capture.dtypes import Array
 from trackside.capture.failures import Failures, guarded
@@ -28,10 +31,12 @@ _WEIGHTS = [re.compile(rf"(\w+_)?({name})(_\w+)?") for name in _NAMES]
 """Those that come first are nearest to what is multiplied."""
 _COSTS = re.compile(r"neg|cost|penalt|regret|minus", re.IGNORECASE)
 _NUM_BACKWARDS = 40
-"""From the first on, that are looked at."""
+"""From the first on, that are compared."""
 _MOST_SCORES = 4096
 _LEAST = 0.3
 """A correlation that is none by chance, over as many backwards."""
+_CONTINUOUS = (Normal, MultivariateNormal)
+"""That have an `rsample` as well. Others are made of them, mostly."""
 
 
 class Policies:
@@ -58,9 +63,9 @@ class Policies:
             result.register_hook(partial(self._keep, len(self._gradients)))
             self._gradients.append(None)
 
-    def _keep(self, place: int, gradient: Tensor) -> None:
-        if place < len(self._gradients):
-            self._gradients[place] = gradient.detach()
+    def _keep(self, index: int, gradient: Tensor) -> None:
+        if index < len(self._gradients):
+            self._gradients[index] = gradient.detach()
 
     @guarded
     def _after_backward(self, *_: Any, **__: Any) -> None:
@@ -77,13 +82,13 @@ class Policies:
     def _compare(self, gradients: list[Tensor]) -> None:
         if not gradients:
             return
-        asked = torch.cat([_of_samples(each) for each in gradients]).double().cpu().numpy()
+        per_sample = torch.cat([_of_samples(each) for each in gradients]).double().cpu().numpy()
         for name, value in _weights_in(_frame_of_script()):
             weight = _numbers(value)
-            if weight is None or len(weight) != len(asked) or len(asked) < 3:
+            if weight is None or len(weight) != len(per_sample) or len(per_sample) < 3:
                 continue
-            if np.ptp(asked) > 0 and np.ptp(weight) > 0:
-                self._facts.see_policy(name, _sign(asked, weight))
+            if np.ptp(per_sample) > 0 and np.ptp(weight) > 0:
+                self._facts.see_policy(name, _sign(per_sample, weight))
                 return
 
 
@@ -92,10 +97,10 @@ def _of_samples(gradient: Tensor) -> Tensor:
     return gradient.flatten(1).mean(1) if gradient.dim() == 2 else gradient.flatten()
 
 
-def _sign(asked: Array, weight: Array) -> int:
+def _sign(per_sample: Array, weight: Array) -> int:
     """1 where descent makes more of what weighs more, -1 where it makes less, 0 where it is not
     clear."""
-    correlation = float(np.corrcoef(asked, weight)[0, 1])
+    correlation = float(np.corrcoef(per_sample, weight)[0, 1])
     return 0 if abs(correlation) < _LEAST else -1 if correlation > 0 else 1
 
 
@@ -125,7 +130,7 @@ def _variables(frame: FrameType) -> dict[str, Any]:
     found = frame.f_locals
     known = dict(found)
     # Before Python 3.13 a function's frame keeps what it gives here, and so all that is in it. One
-    # reference is the frame's and two are ours; with more, the script itself has asked for it.
+    # reference is the frame's and two are ours; with more, the script itself holds it.
     is_copy = isinstance(found, dict) and bool(frame.f_code.co_flags & CO_OPTIMIZED)
     if is_copy and sys.getrefcount(found) <= 3:
         found.clear()
@@ -139,3 +144,25 @@ def _numbers(value: Any) -> Array | None:
         return None
     found: Array = torch.as_tensor(value).detach().double().flatten().cpu().numpy()
     return found
+
+
+class Sampling:
+    def __init__(self, facts: AnatomyFacts) -> None:
+        self._facts = facts
+        self._wrapping = FunctionPatch()
+
+    def install(self) -> None:
+        for kind in _CONTINUOUS:
+            self._wrapping.wrap(kind, "sample", before=self._on_sample)
+            self._wrapping.wrap(kind, "log_prob", before=self._on_score)
+
+    def remove(self) -> None:
+        self._wrapping.undo()
+
+    def _on_sample(self, distribution: Any, *_: Any, **__: Any) -> None:
+        loc = getattr(distribution, "loc", None)
+        if torch.is_grad_enabled() and getattr(loc, "requires_grad", False):
+            self._facts.num_cut_samples += 1
+
+    def _on_score(self, *_: Any, **__: Any) -> None:
+        self._facts.num_scored_samples += 1

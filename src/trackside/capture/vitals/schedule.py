@@ -18,12 +18,12 @@ _REMEMBERED = 11
 
 
 class Schedule:
-    """Counts from 0. `spend` tells what a step that was taken cost, `pass_time` how long steps
-    last since the last one was taken."""
+    """Counts from 0. `spend` records what a sampled step cost, `pass_time` how long steps last
+    since the last sampled one."""
 
     def __init__(self, share: float = SHARE) -> None:
         self.count = 0
-        """Steps that have begun, for who keeps no count of them."""
+        """Steps that have started, for callers that do not count them."""
         self.next = 0
         """The step that is taken next."""
         self._share = share
@@ -34,7 +34,7 @@ class Schedule:
         return count >= self.next
 
     def take(self, count: int) -> None:
-        """The step is taken; says when the next one is."""
+        """The step is sampled; sets when the next one is."""
         is_start = count + 1 < FIRST or (count + 1 < DENSE and self._is_affordable(count + 1))
         self.next = count + (1 if is_start else min(self.interval, max(1, count // _GROWTH)))
 
@@ -47,7 +47,7 @@ class Schedule:
 
     @property
     def interval(self) -> int:
-        """Steps from one that is taken to the next that what they cost asks for."""
+        """Steps from one sampled step to the next, by what they cost."""
         if not self._costs or not self._durations:
             return DENSE
         affordable = median(self._durations) * self._share

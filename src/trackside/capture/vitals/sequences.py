@@ -1,7 +1,7 @@
 """How the targets of a loss over classes relate to the tokens that a model was given.
 
-A language model's targets are its tokens, one place further on. What it knows of the last place,
-whose target is not among its tokens, tells whether it looks ahead at the others.
+A language model's targets are its tokens, shifted by one. How well it predicts the last position,
+whose target is not among its tokens, shows whether it sees the targets of the others.
 """
 
 from collections.abc import Sequence
@@ -95,7 +95,7 @@ def _judge_end(shape: tuple[int, ...], numbers: Any) -> Figures:
 
 
 def _without_masks(inputs: list[Any]) -> list[Any]:
-    """Those of nothing but 0 and 1 say which tokens count."""
+    """Those of only 0 and 1 are masks."""
     return [each for each in inputs if each.max() > 1 or each.min() < 0] or inputs
 
 

@@ -21,7 +21,7 @@ class Taken:
     pack: Pack = field(default_factory=Pack)
     totals: UpdateTotals = field(default_factory=UpdateTotals)
     has_loss: bool = False
-    """A loss was seen; of further ones of the step only the value is looked at."""
+    """A loss was seen; of further ones of the step only the value is read."""
     num_terms: int = 0
 
     def see_term(self, call: LossCall) -> None:
@@ -32,7 +32,7 @@ class Taken:
             self.num_terms += 1
 
     def read(self) -> Figures:
-        """Once the pack has landed: everything, by name."""
+        """Once the pack is transferred: everything, by name."""
         found = self.figures | self.pack.read()
         return found | self.totals.figures()
 
@@ -47,7 +47,7 @@ class VitalsStep:
     time: float = field(default_factory=time.time)
     """Seconds since the epoch."""
     schedule: Schedule | None = None
-    """Set when the step is one whose forward is looked at."""
+    """Set if the step's forward is sampled."""
     spent: float = 0.0
     """Seconds of ours."""
     taken: Taken | None = None

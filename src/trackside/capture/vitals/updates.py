@@ -1,4 +1,4 @@
-"""Watches backwards and optimizer steps, and says which of them are looked at.
+"""Watches backwards and optimizer steps, and decides which of them are sampled.
 
 An update of the weights has a schedule of its own: with gradient accumulation most steps have none.
 """
@@ -27,7 +27,7 @@ from trackside.capture.vitals.step import RunningStep, VitalsStep
 class Updates:
     """Files everything into the step that is `running`.
 
-    What is called in every step returns at once where nothing is looked at; the rest is guarded.
+    What is called in every step returns at once if nothing is sampled; the rest is guarded.
     """
 
     def __init__(self, failures: Failures, facts: AnatomyFacts, running: RunningStep) -> None:
@@ -53,16 +53,16 @@ class Updates:
         wrap(GradScaler, "scale", before=self._on_scaler)
         wrap(LRScheduler, "step", before=self._on_scheduler)
         wrap(ReduceLROnPlateau, "step", before=self._on_scheduler)
-        self._look_out(True)
+        self._listen(True)
         self._after = register_optimizer_step_post_hook(self._after_optimizer)
 
     def remove(self) -> None:
         self._wrapping.undo()
-        self._look_out(False)
+        self._listen(False)
         self._after.remove()
 
-    def _look_out(self, on: bool) -> None:
-        """For the beginning of optimizer steps: between those looked at only their end counts."""
+    def _listen(self, on: bool) -> None:
+        """For the start of optimizer steps: between sampled ones only their end counts."""
         if on and self._before is None:
             self._before = register_optimizer_step_pre_hook(self._before_optimizer)
         elif not on and self._before is not None:
@@ -75,11 +75,11 @@ class Updates:
             if self._facts.wants_graph:
                 self._read_graph(losses)
             if self._is_any_due:
-                self._look_before_backward()
+                self._check_before_backward()
 
     def _after_backward(self, *_: Any, **__: Any) -> None:
         if self._is_any_due:
-            self._look_after_backward()
+            self._check_after_backward()
 
     @guarded
     def _read_graph(self, losses: tuple[Any, ...]) -> None:
@@ -87,13 +87,13 @@ class Updates:
             self._facts.see_graph(losses[0])
 
     @guarded
-    def _look_before_backward(self) -> None:
+    def _check_before_backward(self) -> None:
         for watched in self._optimizers.values():
             if watched.is_due:
                 watched.before_backward()
 
     @guarded
-    def _look_after_backward(self) -> None:
+    def _check_after_backward(self) -> None:
         for watched in self._optimizers.values():
             if watched.is_due:
                 watched.after_backward()
@@ -115,7 +115,7 @@ class Updates:
     def _begin_update(self, optimizer: Optimizer, with_closure: bool) -> None:
         began = time.perf_counter()
         watched = self._watched(optimizer)
-        watched.look(began)
+        watched.sample(began)
         watched.keep_weights()
         step = self._running.get()
         if step is not None and not with_closure:
@@ -142,11 +142,11 @@ class Updates:
     @guarded
     def _count(self, watched: WatchedOptimizer) -> None:
         watched.count_step()
-        if watched.num_steps == 1:  # it may be gone before anybody looks again
+        if watched.num_steps == 1:  # it may be gone before the next check
             self._facts.remember([watched])
         if watched.is_due != self._is_any_due:
             self._is_any_due = any(each.is_due for each in self._optimizers.values())
-            self._look_out(self._is_any_due)
+            self._listen(self._is_any_due)
 
     @torch.no_grad()
     def _take_gradients(self, step: VitalsStep, watched: WatchedOptimizer) -> None:
@@ -154,7 +154,7 @@ class Updates:
         taken.figures |= watched.learning_rates()
         watched.take_gradients(taken.pack, taken.totals, self._facts.seeing_gradients(step.step))
         watched.take_leftover(taken.pack, taken.totals)
-        self._facts.look_for_gradients(step.step)
+        self._facts.check_gradients(step.step)
         scaler = None if self._scaler is None else self._scaler()
         scale = getattr(scaler, "_scale", None)
         if isinstance(scale, Tensor):
@@ -172,7 +172,7 @@ class Updates:
             self._optimizers[id(optimizer)] = watched
             self._facts.see_optimizer(next(iter(watched.parameters()), None))
             self._is_any_due = True
-            self._look_out(True)
+            self._listen(True)
         return watched
 
     @guarded

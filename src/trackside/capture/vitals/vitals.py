@@ -1,7 +1,7 @@
-"""Vitals: the few figures a doctor asks for first, taken by themselves at a cost nobody feels.
+"""Vitals: the few figures that show a training's health, sampled automatically at little cost.
 
-Decides which steps are looked at and files what was found. What is looked at, and how, is in the
-modules beside this one; what is learnt for good goes to `anatomy_facts.py`.
+Decides which steps are sampled and files the results. What is measured, and how, is in the modules
+beside this one; lasting facts go to `anatomy_facts.py`.
 """
 
 import time
@@ -36,8 +36,7 @@ from trackside.capture.vitals.measures import (
     measure_leak,
     measure_log_probabilities,
 )
-from trackside.capture.vitals.policies import Policies
-from trackside.capture.vitals.sampling import Sampling
+from trackside.capture.vitals.policies import Policies, Sampling
 from trackside.capture.vitals.schedule import Schedule
 from trackside.capture.vitals.sequences import measure_padding, measure_sequence, tokens_in
 from trackside.capture.vitals.step import RunningStep, VitalsStep, curves_of
@@ -66,10 +65,10 @@ class Vitals:
         self._facts = facts
         self._write, self._show, self._put_anatomy = write, show, put_anatomy
         self._running = RunningStep()
-        self._landing: list[VitalsStep] = []
+        self._in_transfer: list[VitalsStep] = []
         self._tokens: list[Tensor] = []
         self._memory: set[int] = set()
-        """Tokens that the model was given in the step that is looked at, and where all of it is."""
+        """Tokens that the model got in the sampled step, and where all of it is."""
         self._amounts: Tensor | None = None
         """The same of the amounts that it was given, if any."""
         self._schedules: dict[ModeKeys, Schedule] = {}
@@ -91,8 +90,8 @@ class Vitals:
         self._policies.install()
 
     def add_model(self, names: Names) -> None:
-        """Of several that are called in one step, as an ensemble's are, each is looked at apart;
-        of those that follow one another, as folds do, one is as good as the other."""
+        """Of several that are called in one step, as an ensemble's are, each is sampled
+        separately; of those that follow one another, as folds do, any one is enough."""
         step = 0 if self._running.facts is None else self._running.facts[0]
         key = (step, names.root)
         number = self._added[key] = self._added.get(key, 0) + 1
@@ -129,7 +128,7 @@ class Vitals:
         if current is not None:
             current.schedule = schedule
             self._losses.forward = getattr(getattr(type(root), "forward", None), "__code__", None)
-            self._look_at(current, batch, given)
+            self._measure(current, batch, given)
             schedule.take(count)
             current.spent = time.perf_counter() - now
 
@@ -151,14 +150,14 @@ class Vitals:
         self._losses.remove()
         self._facts.loaders.remove()
         for activations in self._activations:
-            activations.rest(for_good=True)
-        for step in self._landing:
+            activations.rest(permanently=True)
+        for step in self._in_transfer:
             step.take().pack.wait()
-        self._file_landed()
+        self._file_transferred()
         self._put_anatomy(self._facts.to_json_dict(self._updates.optimizers))
 
     @torch.no_grad()
-    def _look_at(self, step: VitalsStep, batch: Tensor | None, given: tuple[Any, ...]) -> None:
+    def _measure(self, step: VitalsStep, batch: Tensor | None, given: tuple[Any, ...]) -> None:
         self._switch.on = True
         taken = step.take()
         taken.figures |= self._times.figures(step)
@@ -186,8 +185,8 @@ class Vitals:
         step = self._running.end()
         if step is not None:
             self._file(step, now)
-        elif self._landing:
-            self._file_landed()
+        elif self._in_transfer:
+            self._file_transferred()
         if facts is not None and self._facts.is_due(facts[0], now):
             self._put_anatomy(self._facts.to_json_dict(self._updates.optimizers))
 
@@ -201,14 +200,14 @@ class Vitals:
                 step.spent += activations.spent
         if step.taken is not None:
             step.taken.pack.seal()
-            self._landing.append(step)
-        self._file_landed()
+            self._in_transfer.append(step)
+        self._file_transferred()
         if step.schedule is not None:
             step.schedule.spend(step.spent + time.perf_counter() - now)
 
-    def _file_landed(self) -> None:
-        while self._landing and self._landing[0].take().pack.is_landed():
-            step = self._landing.pop(0)
+    def _file_transferred(self) -> None:
+        while self._in_transfer and self._in_transfer[0].take().pack.is_transferred():
+            step = self._in_transfer.pop(0)
             figures = step.take().read()
             self._facts.see_figures(figures)
             self._write(step.record(figures))
@@ -263,7 +262,7 @@ class Vitals:
 
 
 class _StepTimes:
-    """How long training steps last that follow one another, since it was last asked."""
+    """How long consecutive training steps last, since the last call."""
 
     def __init__(self) -> None:
         self._last: tuple[bool, float, int] = (False, 0.0, 0)
@@ -277,7 +276,7 @@ class _StepTimes:
         # Where the step before made no update, as when gradients add up, nothing is known.
         follows = trained and trains and updated_at > began
         self._between = now - updated_at if follows else None
-        if trained and trains:  # what lies between training and evaluation belongs to neither
+        if trained and trains:  # the time between training and evaluation belongs to neither
             self._seconds += now - began
             self._num_steps += 1
             self._num_samples += last_size

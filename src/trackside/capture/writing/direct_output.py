@@ -16,7 +16,7 @@ import numpy as np
 
 _CHUNK_BYTES = 4 << 20
 _BLOCK_BYTES = 4096
-"""Length, place in the file and address must be multiples of it: no disk has larger blocks."""
+"""Length, file offset and address must be multiples of it: no disk has larger blocks."""
 _O_DIRECT: int = getattr(os, "O_DIRECT", 0)  # Linux has it
 _REFUSED = (errno.EINVAL, errno.ENOTSUP)
 

@@ -17,7 +17,7 @@ _LARGE_BYTES = 4 << 20
 
 
 class SegmentFolder:
-    """Safe to use from two threads. Syncs only when asked: see `sync_one`."""
+    """Safe to use from two threads. Syncs only on request: see `sync_one`."""
 
     def __init__(self, path: Path, worker: str) -> None:
         self.path = path

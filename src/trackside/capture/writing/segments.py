@@ -1,6 +1,6 @@
 """The segment: several saved steps of one worker as one safetensors file. docs/formats.md has it.
 
-Writes it and says what is in it; `segment_reader.py` opens it, `writer.py` decides when to write.
+Writes and describes it; `segment_reader.py` opens it, `writer.py` decides when to write.
 """
 
 import itertools
@@ -32,8 +32,8 @@ _PARTS_PER_WRITE = 1024  # IOV_MAX on Linux and macOS
 class StepRecord:
     """What one worker saved of one step. A step may come in several records; readers merge them.
 
-    Tensors are on the CPU and owned by the record: nobody changes them afterwards.
-    One that stands under several names (the output of one module is the next one's input) is
+    Tensors are on the CPU and owned by the record: they do not change afterwards.
+    One with several names (the output of one module is the next one's input) is
     written once.
     """
 
@@ -53,7 +53,7 @@ class StepRecord:
     matrix: Any = None
     """float32 or float64 array [len(reduced), len(reductions)], or None."""
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    """Tensors of which only the shape was asked for."""
+    """Tensors of which only the shape was requested."""
     scalars: dict[str, float] = field(default_factory=dict)
     size_bytes: int | None = None
     """Bytes of `tensors`, each counted once, where the maker knows; counted otherwise."""

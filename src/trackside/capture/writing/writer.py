@@ -39,7 +39,7 @@ _OLDEST = 10
 @dataclass(frozen=True, slots=True)
 class WriterLimits:
     memory_bytes: int = 128 << 20
-    """Records in memory. What comes on top is written by the thread that brings it."""
+    """Records in memory. Further ones are written by the thread that adds them."""
     segment_bytes: int = 16 << 20
     age_seconds: float = 2.0
     """How long a record waits at most for others to share its segment, in a young run."""
@@ -66,9 +66,9 @@ class SegmentWriter:
     """Owns one thread, and a second one when `out_dir` is in an object store.
 
     `add` never waits for disk or network while memory lasts, and nothing here raises into
-    training after construction: what goes wrong is kept in `failure`, counted, logged once.
-    No segment is synced to disk on the way: that is done when there is nothing else to do and,
-    for the rest, before the end marker. A power cut may tear the last ones; readers then say so.
+    training after construction: errors are stored in `failure`, counted, and logged once.
+    Segments are synced to disk when idle and, for the rest, before the end marker. A power cut
+    may tear the last ones; readers then report it.
     """
 
     def __init__(
@@ -84,8 +84,8 @@ class SegmentWriter:
                 f"Worker name {worker!r} cannot be a file name. Use letters, digits, '_', '.', '-'."
             )
         self.failure: Exception | None = None
-        """The first since whoever counts failures took the last one from here."""
-        self._is_told = False
+        """The first since the last one was taken from here."""
+        self._is_reported = False
         self._limits = limits or WriterLimits()
         self._collections_file = collections_file(worker)
         self._anatomy_file = anatomy_file(worker)
@@ -101,7 +101,7 @@ class SegmentWriter:
         self._waiting_bytes = self._writing_bytes = 0
         self._oldest = 0.0
         self._files: dict[str, str | Mapping[str, Any]] = {}
-        self._closing = self._is_hurried = self._is_busy = False
+        self._closing = self._is_urgent = self._is_busy = False
         self._pid = os.getpid()
         lock = RLock()
         self._wake = Condition(lock)
@@ -179,10 +179,10 @@ class SegmentWriter:
             return
         deadline = time.monotonic() + timeout
         with self._wake:
-            self._is_hurried = True
+            self._is_urgent = True
             self._wake.notify()
             self._done.wait_for(self._is_idle, timeout)
-            self._is_hurried = False
+            self._is_urgent = False
         if self._uploader is not None:
             self._uploader.flush(max(0.0, deadline - time.monotonic()))
 
@@ -256,7 +256,7 @@ class SegmentWriter:
     def _is_segment_due(self) -> bool:
         return bool(self._waiting) and (
             self._closing
-            or self._is_hurried
+            or self._is_urgent
             or self._waiting_bytes >= self._limits.segment_bytes
             or self._seconds_left() == 0.0
         )
@@ -290,7 +290,7 @@ class SegmentWriter:
         """
         try:
             skipped = self._folder.write(records, direct)
-        except Exception as error:  # noqa: BLE001 the capture boundary: training goes on
+        except Exception as error:  # noqa: BLE001 the capture boundary: training continues
             self._fail(error, num_lost=len(records))
             return
         with self._wake:
@@ -322,11 +322,11 @@ class SegmentWriter:
 
     def _fail(self, error: Exception, num_lost: int = 0) -> None:
         with self._wake:
-            first, self._is_told = not self._is_told, True
+            first, self._is_reported = not self._is_reported, True
             self.failure = self.failure or error
             self._num_lost += num_lost
         if first:
-            logger.warning("Capture goes on, but something was not saved: %s", error)
+            logger.warning("Capture continues, but something was not saved: %s", error)
 
 
 def _staging(home: Path, target: Location, worker: str) -> Path:

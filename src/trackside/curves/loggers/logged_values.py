@@ -1,5 +1,5 @@
-"""What readers of loggers' files give, and what they are given. Nothing here is believed: the
-script, or who damaged its files, may have written anything."""
+"""What readers of loggers' files get and return. The input is untrusted: the files may hold
+anything."""
 
 import json
 import math
@@ -32,7 +32,7 @@ class Logged:
 
 
 class Unreadable(ValueError):
-    """A file that is not what its name says, or too large: it is left alone until it changes."""
+    """A file that is not what its name says, or too large: it is skipped until it changes."""
 
 
 class Seen(Protocol):
@@ -52,12 +52,12 @@ class LoggerFile:
 
     folder: ScriptFolder
     path: str
-    look: Seen
+    seen: Seen
 
     @property
     def time(self) -> float:
         """Of points that have none: when the file was last written."""
-        return self.look.mtime_ns / 1e9
+        return self.seen.mtime_ns / 1e9
 
     @contextmanager
     def opened(self) -> Iterator[int]:
@@ -86,7 +86,7 @@ def position(state: State, name: str) -> int:
 
 
 def number(value: Any) -> float | None:
-    """What may be drawn; NaN and infinities too, for they are what one looks for."""
+    """What may be drawn; NaN and infinities too, since they are worth seeing."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:
@@ -129,5 +129,5 @@ def flat(content: Any, above: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def as_name(text: Any) -> str:
-    """One part of a run's path, whatever somebody called it."""
+    """A safe path segment for a run, from any name."""
     return _UNFIT.sub("_", str(text))[:MOST_NAME].strip(". ") or "run"

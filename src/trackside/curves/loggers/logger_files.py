@@ -1,7 +1,9 @@
-"""Files of loggers in a script's working folder, found by name and kept as curves while they grow.
+"""Files of loggers in a script's working folder, found by name and stored as curves while they
+grow.
 
-A damaged or hostile file costs itself only: readers bound what they read at a time, `LoggedCurves`
-how much becomes of it. Whoever takes over goes on where the last one stopped.
+A damaged or malicious file affects only itself: readers limit what they read at a time,
+`LoggedCurves` how many points it gives. A supervisor that takes over continues where the last one
+stopped.
 """
 
 import logging
@@ -20,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 MOST_FILES = 500
 BUSY_SECONDS = 1.0
-"""After which the rest of the files waits for the next look, …"""
+"""After which the other files wait for the next scan, …"""
 LAST_SECONDS = 30.0
 """… and when there is none."""
 _WANDB = re.compile(r"(?:.*/)?run-[^/]+\.wandb")
@@ -30,12 +32,12 @@ _BYTES_A_SECOND = 1 << 20
 _LONGEST_REST = 60.0
 """A database is copied to be read: a large one not at each change."""
 
-Looks = Mapping[str, Seen]
+SeenFiles = Mapping[str, Seen]
 
 
 def reader_of(path: str) -> Reader | None:
-    """Who reads files of this name, if anybody does. Loaded when there is one: most jobs have
-    none, and each would cost all of them memory."""
+    """The reader for files of this name, if any. Loaded only when needed: most jobs have no such
+    file, and each reader costs memory."""
     if path.endswith(".csv"):
         from trackside.curves.loggers import metrics_csv
 
@@ -59,16 +61,16 @@ class LoggerFiles:
     """One host's. Not thread-safe."""
 
     def __init__(
-        self, folder: ScriptFolder, looks: Callable[[], Looks], curves: Path, state: Path
+        self, folder: ScriptFolder, list_files: Callable[[], SeenFiles], curves: Path, state: Path
     ) -> None:
-        """`looks` tells the files that the script made; points go to event files below `curves`."""
+        """`list_files` lists what the script made; points go to event files below `curves`."""
         self._folder = folder
-        self._looks = looks
+        self._list_files = list_files
         self._out = LoggedCurves(curves)
         self._path = state
         self._states, self.is_used = _kept(state)
-        """How far each file was read; and whether the script logs by any of them. Nothing may be in
-        it yet: wandb keeps what is new in memory for a while."""
+        """The read position of each file; and whether the script uses any of these loggers. A file
+        may still be empty: wandb buffers in memory for a while."""
         self._seen: dict[str, object] = {}
         self._rests_until: dict[str, float] = {}
         self._is_broken = False
@@ -101,22 +103,22 @@ class LoggerFiles:
             durable.write_json(self._path, content)
 
     def _changed(self, *, last: bool) -> Iterator[tuple[LoggerFile, Reader, object]]:
-        looks = self._looks()
-        with_events = {path.rpartition("/")[0] for path in looks if is_event_file(path)}
-        for path in sorted(looks):
+        files = self._list_files()
+        with_events = {path.rpartition("/")[0] for path in files if is_event_file(path)}
+        for path in sorted(files):
             reader = reader_of(path)
-            stamp = (looks[path], looks.get(f"{path}-wal"))
+            stamp = (files[path], files.get(f"{path}-wal"))
             if reader is None or self._seen.get(path) == stamp:
                 continue
             if path.endswith(".csv") and path.rpartition("/")[0] in with_events:
                 continue  # Lightning's loggers share a folder: the same values twice
-            if _DATABASE.fullmatch(path) and not (last or self._has_rested(path, looks[path].size)):
+            if _DATABASE.fullmatch(path) and not (last or self._has_rested(path, files[path].size)):
                 continue
             if path not in self._states:
                 if len(self._states) >= MOST_FILES:
                     continue
                 self._states[path] = {}
-            yield LoggerFile(self._folder, path, looks[path]), reader, stamp
+            yield LoggerFile(self._folder, path, files[path]), reader, stamp
 
     def _has_rested(self, path: str, size: int) -> bool:
         now = time.monotonic()
@@ -140,7 +142,7 @@ class LoggerFiles:
             logger.exception("%r is not read as curves", file.path)
             return False
         offset = state.get("offset", 0)
-        is_behind = isinstance(offset, int) and 0 < offset < file.look.size
+        is_behind = isinstance(offset, int) and 0 < offset < file.seen.size
         return state != before and (is_behind or bool(state.get("again")))
 
 

@@ -1,8 +1,8 @@
 """A CSV that counts epochs or steps: Lightning's CSVLogger, Keras's, timm's summary, and others.
 
 Its first row names the columns, among them one of `STEPS`; every other column of numbers is a
-curve. A cell may be empty, and columns may come to a file that was begun without them, for which
-Lightning writes it anew.
+curve. A cell may be empty, and columns may be added to a file that was started without them:
+Lightning then rewrites it.
 """
 
 import csv
@@ -21,7 +21,7 @@ from trackside.curves.loggers.logged_values import (
 )
 
 STEPS = ("step", "global_step", "iteration", "iter", "epoch")
-"""Columns that say where a row stands, the first of them that there is."""
+"""Columns with a row's step; the first that exists is used."""
 MOST_COLUMNS = 500
 MOST_HEAD_BYTES = 64 << 10
 MOST_READ_BYTES = 4 << 20
@@ -31,8 +31,8 @@ MOST_READ_BYTES = 4 << 20
 def read(file: LoggerFile, state: State) -> Iterator[Logged]:
     with file.opened() as descriptor:
         head, end = _head(os.pread(descriptor, MOST_HEAD_BYTES, 0))
-        if state.get("head") != head or position(state, "offset") > file.look.size:
-            # Begun anew: rows that were there before are not given twice.
+        if state.get("head") != head or position(state, "offset") > file.seen.size:
+            # Rewritten: rows that were read before are not returned twice.
             state.update(head=head, offset=end, known=position(state, "rows"), rows=0)
         data = os.pread(descriptor, MOST_READ_BYTES, position(state, "offset"))
     columns = _columns(head)

@@ -1,7 +1,7 @@
 """mlflow's and trackio's SQLite files.
 
-They are not opened where they are: a script may write to them, and another user's may have made
-them a trap. A copy that nobody wrote to meanwhile is asked, with a bound on how long that takes.
+They are not opened in place: the script may be writing to them, and they may be malicious. A copy
+that did not change while it was made is queried, with a time limit.
 """
 
 import sqlite3
@@ -45,11 +45,11 @@ _TRACKIO = """
 
 
 def read(file: LoggerFile, state: State) -> Iterator[Logged]:
-    if file.look.size > MOST_BYTES:
+    if file.seen.size > MOST_BYTES:
         raise Unreadable(f"it has more than {MOST_BYTES >> 20} MiB")
     with tempfile.TemporaryDirectory(prefix="trackside-") as folder:
         if not _copied(file, Path(folder)):
-            state["again"] = True  # somebody is writing: the next look comes soon
+            state["again"] = True  # being written: the next scan is soon
             return
         before = position(state, "row")
         try:
@@ -61,7 +61,7 @@ def read(file: LoggerFile, state: State) -> Iterator[Logged]:
 
 
 def _copied(file: LoggerFile, to: Path) -> bool:
-    """Whether the file, and what SQLite keeps beside it, were copied as of one moment."""
+    """Whether the file and SQLite's journal were copied in one consistent state."""
     before = _stamps(file)
     for suffix, stamp in before.items():
         if suffix and stamp is None:

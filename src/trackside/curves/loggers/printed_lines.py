@@ -1,10 +1,10 @@
-"""Numbers that training scripts print, as far as they can be told from everything else in a log:
+"""Numbers that training scripts print, as far as they can be distinguished in a log:
 
 - bars of tqdm with a postfix: `12/60 [00:02<00:09, 12.89it/s, loss=0.35]`
 - lines of transformers' Trainer: `{'loss': '3.03', 'learning_rate': '2e-05', 'epoch': '1.0'}`
 - XGBoost's and LightGBM's: `[11]  train-logloss:0.05560  validation-logloss:0.05813`
 - the end of an epoch of Keras: `3/3 ━━━━ 0s 72ms/step - accuracy: 0.54 - val_loss: 0.76`
-- words for what is trained for, with a number: `iter 20: loss 1.9488`, `Test accuracy: 0.98`
+- names of losses and metrics with a number: `iter 20: loss 1.9488`, `Test accuracy: 0.98`
 """
 
 import re

@@ -1,7 +1,7 @@
-"""What a script prints of its training, kept as curves where it logs in no other way by then.
+"""Metrics that a script prints, stored as curves if it logs in no other way.
 
-`printed_lines` tells what a line says; here it gets a step and a time. A job whose metrics are
-defined (`log_metrics.py`) has said what to look for, and needs none of this.
+`printed_lines` parses a line; here it gets a step and a time. A job with metric definitions
+(`log_metrics.py`) needs none of this.
 """
 
 import logging
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 MOST_BARS = 100
 BUSY_SECONDS = 0.1
-"""After which the rest of a log waits for the next look, …"""
+"""After which the rest of a log waits for the next pass, …"""
 LAST_SECONDS = 30.0
 """… and when there is none."""
 _PLACE = "offset"
@@ -51,8 +51,8 @@ class PrintedMetrics:
         self._logs_elsewhere = logs_elsewhere
         self._state = _State(damaged_files.read_object(state) or {})
         self._known_bytes = 0
-        """Of the log at the last look: what is behind it was printed before the script's files were
-        looked at, so that none that it began before is overlooked."""
+        """Size of the log at the last pass: what precedes it was printed before the script's files
+        were scanned, so that no file created earlier is missed."""
         self._times_bytes = -1
         self._is_off = False
 
@@ -67,7 +67,7 @@ class PrintedMetrics:
             self._is_off = True
 
     def _keep(self, *, last: bool) -> None:
-        if not self._state.has_begun and self._logs_elsewhere():
+        if not self._state.has_started and self._logs_elsewhere():
             self._is_off = True
             return
         if not last and self._is_still():
@@ -101,8 +101,8 @@ class PrintedMetrics:
         for offset, line in block:
             if self._state.is_banner(line):
                 continue
-            if may_have_some(line) and (said := parse(line.decode(errors="replace"))):
-                self._add(self._state.take(said), time_of(offset, marks, marks[-1].time))
+            if may_have_some(line) and (parsed := parse(line.decode(errors="replace"))):
+                self._add(self._state.take(parsed), time_of(offset, marks, marks[-1].time))
 
     def _add(self, points: Iterator[tuple[str, float, int]], time: float) -> None:
         for tag, value, step in points:
@@ -131,7 +131,7 @@ class _State:
         self._in_banner = False
 
     def as_json(self) -> dict[str, Any]:
-        """Without what waits for the next line: who takes over misses that, and counts on."""
+        """Without what waits for the next line: a supervisor that takes over loses that."""
         return {
             _PLACE: self.offsets[_PLACE],
             "counts": self._counts,
@@ -141,8 +141,8 @@ class _State:
         }
 
     @property
-    def has_begun(self) -> bool:
-        """There is a curve, which goes on: half of one would mislead."""
+    def has_started(self) -> bool:
+        """A curve exists and is continued: half of one would mislead."""
         return bool(self._counts or self._bars)
 
     def is_banner(self, line: bytes) -> bool:
@@ -150,16 +150,16 @@ class _State:
         self._in_banner = line.endswith(_BANNER) or (self._in_banner and line.startswith(b"  "))
         return self._in_banner
 
-    def take(self, said: Bar | Printed) -> Iterator[tuple[str, float, int]]:
-        match said:
+    def take(self, parsed: Bar | Printed) -> Iterator[tuple[str, float, int]]:
+        match parsed:
             case Bar():
-                yield from self._answered(said)
-                yield from self._moved(said)
+                yield from self._explained(parsed)
+                yield from self._moved(parsed)
             case Printed(awaits_bar=True):
                 yield from self._unanswered()
-                self._awaiting = [said]
+                self._awaiting = [parsed]
             case Printed():
-                yield from self._numbered(said.values, said.step)
+                yield from self._numbered(parsed.values, parsed.step)
 
     def rest(self) -> Iterator[tuple[str, float, int]]:
         yield from self._unanswered()
@@ -167,7 +167,7 @@ class _State:
             yield from _of_bar(about, values, base + at)
         self._bars.clear()
 
-    def _answered(self, bar: Bar) -> Iterator[tuple[str, float, int]]:
+    def _explained(self, bar: Bar) -> Iterator[tuple[str, float, int]]:
         if self._awaiting and self._training_bar in (None, bar.of):
             if "loss" in self._awaiting[0].values:
                 self._training_bar = bar.of
@@ -175,8 +175,8 @@ class _State:
             self._awaiting = []
 
     def _unanswered(self) -> Iterator[tuple[str, float, int]]:
-        for said in self._awaiting:
-            yield from self._numbered(said.values, None)
+        for parsed in self._awaiting:
+            yield from self._numbered(parsed.values, None)
         self._awaiting = []
 
     def _moved(self, bar: Bar) -> Iterator[tuple[str, float, int]]:

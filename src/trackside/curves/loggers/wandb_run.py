@@ -1,6 +1,6 @@
-"""The log that wandb keeps of a run, online or not: `run-ID.wandb`.
+"""The log that wandb writes for a run, online or not: `run-ID.wandb`.
 
-A head of seven bytes, then blocks of 32 KiB with records that may go over several, as in LevelDB's
+A header of seven bytes, then blocks of 32 KiB with records that may span several, as in LevelDB's
 log; each a protocol-buffer message. Only records of history count, which `wandb.log` makes. Field
 numbers are those of wandb_internal.proto.
 """
@@ -88,11 +88,11 @@ def _fragments(data: bytes, start: int) -> Iterator[tuple[int, bytes, int]]:
             return
         checksum, length, kind = _RECORD.unpack_from(data, at)
         end = at + _RECORD.size + length
-        is_sound = _FULL <= kind <= _LAST and _RECORD.size + length <= left
-        if is_sound and end > len(data):
+        is_valid = _FULL <= kind <= _LAST and _RECORD.size + length <= left
+        if is_valid and end > len(data):
             return  # not written yet
         content = data[at + _RECORD.size : end]
-        if is_sound and zlib.crc32(content, zlib.crc32(bytes((kind,)))) == checksum:
+        if is_valid and zlib.crc32(content, zlib.crc32(bytes((kind,)))) == checksum:
             at = end
             yield kind, content, start + at
         else:

@@ -5,16 +5,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from trackside.curves.machine_curves import CPU as CPU
+from trackside.curves.machine_curves import GPU as GPU
+from trackside.curves.machine_curves import GPU_MEMORY as GPU_MEMORY
+from trackside.curves.machine_curves import IO_WAIT as IO_WAIT
 from trackside.records.finding import Finding
 from trackside.rules.builtin import BuiltInRule
 from trackside.rules.parameters import parameter, parameters_of
 from trackside.rules.rule_kinds import Kind
 from trackside.rules.saved.profile import Profile, Window
 
-CPU = "CPUUtilization"
-IO_WAIT = "I/OWaitPercentage"
-GPU = "GPUUtilization"
-GPU_MEMORY = "GPUMemoryUtilization"
 NO_GPU = "No GPU figures were taken, so there was nothing to watch."
 """Told by rules about GPUs on machines without one. It is no fault of anybody's."""
 

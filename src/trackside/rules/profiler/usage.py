@@ -4,21 +4,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from trackside.curves.machine_curves import DIMENSION_TITLES
 from trackside.records.finding import Finding
-from trackside.rules.profiler.profiler_rule import CPU, GPU, GPU_MEMORY, IO_WAIT, ProfilerRule
+from trackside.rules.profiler.profiler_rule import CPU, ProfilerRule
 from trackside.rules.profiler.summaries import overall
 from trackside.rules.saved.profile import Profile, Window
 from trackside.rules.saved.profile_tables import NodeTable
-
-_TITLES = {
-    CPU: "CPU",
-    IO_WAIT: "I/O",
-    GPU: "GPU",
-    GPU_MEMORY: "GPU memory",
-    "MemoryUtilization": "Memory",
-    "Algorithm": "Network",
-    "Disk": "Disk",
-}
 
 
 @dataclass
@@ -50,7 +41,7 @@ def system_usage(profile: Profile) -> dict[str, Any]:
 
 def ordered_dimensions(table: NodeTable) -> list[tuple[str, str]]:
     """With their titles; those that nobody knows come last, under their own names."""
-    known = list(_TITLES)
+    known = list(DIMENSION_TITLES)
     found = [each for each in known if each in table.dimensions]
     found += [each for each in table.dimensions if each not in known]
-    return [(each, _TITLES.get(each, each)) for each in found]
+    return [(each, DIMENSION_TITLES.get(each, each)) for each in found]

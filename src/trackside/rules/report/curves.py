@@ -1,7 +1,5 @@
 """Curves of a job and of the machine it ran on, as sections of a report."""
 
-import re
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -20,6 +18,7 @@ from trackside.curves.curve_choice import (
 )
 from trackside.curves.downsample import in_order
 from trackside.curves.event_reader import Series
+from trackside.curves.machine_curves import FIGURES, Figure, figure_of
 from trackside.rules.report.charts import Line, line_chart, short
 from trackside.rules.report.facts import Material
 from trackside.rules.report.markup import Html, element
@@ -106,17 +105,18 @@ def _never_changed(steady: Mapping[str, str]) -> Html:
 def machine_section(material: Material) -> Html | None:
     if material.curves is None:
         return None
-    by_tag: dict[str, list[Series]] = defaultdict(list)
+    by_tag: dict[str, list[Series]] = {}
     for (_, tag), series in sorted(material.curves.scalars.items()):
         if is_machine(series):
-            by_tag[tag].append(series)
+            by_tag.setdefault(tag, []).append(series)
     drawn = []
-    for title, unit, tags, divisor in _MACHINE_CHARTS:
-        found = {tag: by_tag[tag] for tag in _expanded(tags, by_tag) if tag in by_tag}
-        if material.is_one_machine and title not in _OF_SCRIPT:
+    for title, figures in _machine_charts().items():
+        first, found = figures[0], _of_figures(figures, by_tag)
+        if material.is_one_machine and not first.is_of_script:
             found = {tag: runs[:1] for tag, runs in found.items()}
         if found:
-            lines = _machine_lines(found, divisor)
+            lines = _machine_lines(found, first.unit.divisor)
+            unit = first.unit.on_axis
             drawn.append(line_chart(title, lines, unit=unit, x_name="second", zero=True))
     if not drawn:
         return None
@@ -124,24 +124,19 @@ def machine_section(material: Material) -> Html | None:
     return section("machine", "Machine", about, element("div", *drawn, class_="grid"))
 
 
-_OF_SCRIPT = ("The script's processor use", "The script's memory")
-"""Each host's own; the others are the machine's, which hosts may share."""
-_MACHINE_CHARTS = (
-    ("Processors", "%", ("cpu/total_percent", "cpu/io_wait_percent"), 1.0),
-    (_OF_SCRIPT[0], "% of one core", ("script/cpu_percent",), 1.0),
-    ("Memory used", "%", ("memory/used_percent",), 1.0),
-    (_OF_SCRIPT[1], "MB", ("script/memory_bytes",), 1e6),
-    ("GPUs", "%", ("gpu_*/utilization_percent",), 1.0),
-    ("GPU memory", "%", ("gpu_*/memory_percent",), 1.0),
-    ("Disks", "MB/s", ("disk/read_bytes_per_second", "disk/written_bytes_per_second"), 1e6),
-    (
-        "Network",
-        "MB/s",
-        ("network/received_bytes_per_second", "network/sent_bytes_per_second"),
-        1e6,
-    ),
-)
-"""Title, unit, tags (`*` is any number) and what the values are divided by."""
+def _machine_charts() -> dict[str, list[Figure]]:
+    """By title."""
+    charts: dict[str, list[Figure]] = {}
+    for figure in FIGURES:
+        if figure.chart:
+            charts.setdefault(figure.chart, []).append(figure)
+    return charts
+
+
+def _of_figures(
+    figures: Sequence[Figure], by_tag: Mapping[str, list[Series]]
+) -> dict[str, list[Series]]:
+    return {tag: by_tag[tag] for figure in figures for tag in by_tag if figure.matches(tag)}
 
 
 def _scalar_charts(material: Material) -> tuple[list[Chart], list[Chart]]:
@@ -205,24 +200,14 @@ def _line(series: Series, name: str) -> Line:
     return Line(name, steps, values)
 
 
-def _expanded(tags: Sequence[str], known: Mapping[str, object]) -> list[str]:
-    found: list[str] = []
-    for tag in tags:
-        start, star, end = tag.partition("*")
-        if star:
-            found += sorted(each for each in known if each.startswith(start) and each.endswith(end))
-        else:
-            found.append(tag)
-    return found
-
-
 def _machine_lines(found: Mapping[str, Sequence[Series]], divisor: float) -> list[Line]:
     """Named by what differs: the host, the figure, or both."""
     hosts = {series.run for runs in found.values() for series in runs}
     lines = []
     for tag, runs in found.items():
         figure = tag.partition("/")[0] if tag.startswith("gpu_") else tag.partition("/")[2]
-        figure = re.sub("_percent|_bytes_per_second", "", figure).replace("_", " ")
+        unit = known.unit.suffix if (known := figure_of(tag)) else ""
+        figure = figure.removesuffix(unit).replace("_", " ")
         for series in runs:
             host = series.run.rpartition("/")[2]
             name = " ".join(

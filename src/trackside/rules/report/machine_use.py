@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from trackside.capture.dtypes import Array
-from trackside.rules.profiler.profiler_rule import CPU, GPU, GPU_MEMORY, IO_WAIT
+from trackside.curves.machine_curves import DIMENSION_CHARTS, PERCENT
 from trackside.rules.profiler.steps import outlier_limit
 from trackside.rules.profiler.summaries import OVERALL, overall, percentile
 from trackside.rules.profiler.usage import ordered_dimensions
@@ -21,12 +21,6 @@ MOST_WORKERS = 4
 OUTLIER_DEVIATIONS = 3.0
 MOST_NAMES = 8
 """Rows of one resource in a table; of more cores than this, their mean and the busiest."""
-_CHARTS = (
-    (CPU, "Cores"),
-    (IO_WAIT, "Waiting for disks"),
-    (GPU, "GPUs"),
-    (GPU_MEMORY, "GPU memory"),
-)
 
 
 def steps_section(profile: Profile | None) -> Html | None:
@@ -80,7 +74,7 @@ def samples_section(profile: Profile | None) -> Html | None:
         return None
     began = first_look(profile)
     drawn = []
-    for dimension, title in _CHARTS:
+    for dimension, title in DIMENSION_CHARTS.items():
         names = len(profile.columns(dimension))
         lines = [
             Line(
@@ -93,7 +87,7 @@ def samples_section(profile: Profile | None) -> Html | None:
             for name, values in _few(samples, MOST_LINES if names <= MOST_LINES else 1)
         ]
         if lines:
-            drawn.append(line_chart(title, lines, unit="%", x_name="second", zero=True))
+            drawn.append(line_chart(title, lines, unit=PERCENT.on_axis, x_name="second", zero=True))
     about = "What each node did, over the seconds since the first look."
     return section("machine", "Machine", about, element("div", *drawn, class_="grid"))
 

@@ -16,13 +16,12 @@ from trackside.capture.dtypes import Array
 from trackside.capture.modes import ModeKeys
 from trackside.capture.reading.cube import Cube
 from trackside.curves.event_reader import Follower
+from trackside.curves.machine_curves import is_machine_run
 from trackside.rules.saved.evidence import Selection
 from trackside.storage.locate import Location
 
 _LOSS = re.compile(r"loss(?:es)?(?![a-z])", re.I)
 _EVAL = re.compile(r"(?<![a-z])(?:val|valid|validation|eval|evaluation|test|dev)(?![a-z])", re.I)
-_NOT_OURS = re.compile(r"system/.*")
-"""Runs of the machine's figures."""
 MOST_CURVES = 200
 
 
@@ -111,7 +110,7 @@ class LossCurves:
         for run, tag in self._follower.curves.scalars:
             if (run, tag) in self._curves or len(self._curves) >= MOST_CURVES:
                 continue
-            if _LOSS.search(tag) and not _NOT_OURS.fullmatch(run):
+            if _LOSS.search(tag) and not is_machine_run(run):
                 name = tag if run in (".", "") or run.startswith("trackside/") else f"{run}/{tag}"
                 is_eval = _EVAL.search(name.replace("_", " "))
                 mode = ModeKeys.EVAL if is_eval else ModeKeys.TRAIN

@@ -1,11 +1,14 @@
-"""Where a trial is written, and whether this process is one of those that write it."""
+"""Where a trial is written, and which of several training processes writes it."""
 
 import logging
+import os
+import sys
 from pathlib import Path
 
+import torch
+
 from trackside.capture.exceptions import SMDebugRuntimeError
-from trackside.capture.trial_layout import END_MARKER
-from trackside.capture.writing.distributed import claim, release
+from trackside.capture.trial_layout import CLAIM, END_MARKER
 from trackside.errors import ObjectNotFound, StorageError
 from trackside.settings import Settings
 from trackside.storage.locate import Location, locate
@@ -13,8 +16,53 @@ from trackside.storage.locate import Location, locate
 logger = logging.getLogger(__name__)
 
 
-class TrialPlace:
-    """Refuses a place that holds a finished trial."""
+def rank_and_size() -> tuple[int, int]:
+    """Of the process group if there is one by now; a lone process is 0 of 1."""
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        return torch.distributed.get_rank(), torch.distributed.get_world_size()
+    horovod = sys.modules.get("horovod.torch")
+    if horovod is not None and horovod.is_initialized():
+        return horovod.rank(), horovod.size()
+    return 0, 1
+
+
+def claim(folder: Path) -> bool:
+    """Be the one writer among processes that form no group. A dead process loses its claim."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / CLAIM
+    for _ in range(2):
+        try:
+            descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY)
+        except FileExistsError:
+            if _is_alive(path):
+                return False
+            path.unlink(missing_ok=True)
+            continue
+        with os.fdopen(descriptor, "w") as file:
+            file.write(str(os.getpid()))
+        return True
+    return False
+
+
+def release(folder: Path) -> None:
+    path = folder / CLAIM
+    if path.is_file() and path.read_text() == str(os.getpid()):
+        path.unlink(missing_ok=True)
+
+
+def _is_alive(path: Path) -> bool:
+    try:
+        pid = int(path.read_text())
+        os.kill(pid, 0)
+    except (ProcessLookupError, FileNotFoundError):
+        return False
+    except (ValueError, PermissionError):
+        return True
+    return pid != os.getpid()
+
+
+class TrialOutput:
+    """Refuses a location that holds a finished trial."""
 
     def __init__(
         self, out_dir: str, *, rank: int, num_workers: int, all_write: bool, dry_run: bool
@@ -36,7 +84,7 @@ class TrialPlace:
             if claim(folder):
                 self._claimed = folder
                 return True
-        except OSError as error:  # a full disk, perhaps: the writer reports it, training goes on
+        except OSError as error:  # a full disk, perhaps: the writer reports it, training continues
             logger.warning("Nothing can be written to %r yet: %s", str(folder), error)
             return True
         logger.warning("Another process writes to %r; this one saves nothing.", str(folder))
