@@ -1,9 +1,9 @@
-# Seven targets. Each does all its own set-up in .venv; none touches anything outside this folder.
+# Eight targets. Each does all its own set-up in .venv; none touches anything outside this folder.
 VENV ?= .venv
 PYTHON ?= python3
 BIN = $(VENV)/bin
 
-.PHONY: install check test nightly bench drill demo
+.PHONY: install check test nightly bench drill demo docs
 
 install: $(VENV)/.dev
 
@@ -40,6 +40,10 @@ drill: $(VENV)/.dev
 
 demo: $(VENV)/.demo
 	@$(BIN)/python examples/demo.py
+
+# The site of docs/, in build/site; a link, anchor or page that is missing fails.
+docs: $(VENV)/.dev
+	$(BIN)/python -m mkdocs build --strict --quiet
 
 # Pinned with hashes, so that a release of somebody else's breaks nothing here; `make install PINS=` takes the newest.
 PINS = requirements/dev.txt
