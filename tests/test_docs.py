@@ -66,5 +66,7 @@ def test_every_setting_has_a_heading():
 def test_the_version_is_the_changelog_s_newest():
     import trackside
 
-    released = re.findall(r"^## \[(\d[^\]]*)\]", (PROJECT / "CHANGELOG.md").read_text(), re.M)
+    text = (PROJECT / "CHANGELOG.md").read_text()
+    released = re.findall(r"^## (\d\S*) - \d{4}-\d\d-\d\d$", text, re.M)
     assert released[0] == trackside.__version__
+    assert f"version: {trackside.__version__}\n" in (PROJECT / "CITATION.cff").read_text()
