@@ -3,7 +3,7 @@ VENV ?= .venv
 PYTHON ?= python3
 BIN = $(VENV)/bin
 
-.PHONY: install check test coverage nightly bench drill zoo demo release
+.PHONY: install check test coverage nightly bench drill zoo demo docs release
 
 install: $(VENV)/.dev
 
@@ -49,6 +49,10 @@ demo: $(VENV)/.demo
 # An sdist, wheels, checksums and an SBOM in dist/, each installed and tried with two Pythons; ARGS=--without-demo saves 200 MB.
 release:
 	.ci/release $(ARGS)
+
+# The site of docs/, in build/site; a link, anchor or page that is missing fails.
+docs: $(VENV)/.dev
+	$(BIN)/python -m mkdocs build --strict --quiet
 
 # Pinned with hashes, so that a release of somebody else's breaks nothing here; `make install PINS=` takes the newest.
 PINS = requirements/dev.txt

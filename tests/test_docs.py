@@ -66,5 +66,29 @@ def test_every_setting_has_a_heading():
 def test_the_version_is_the_changelog_s_newest():
     import trackside
 
-    released = re.findall(r"^## \[(\d[^\]]*)\]", (PROJECT / "CHANGELOG.md").read_text(), re.M)
+    text = (PROJECT / "CHANGELOG.md").read_text()
+    released = re.findall(r"^## (\d\S*) - \d{4}-\d\d-\d\d$", text, re.M)
     assert released[0] == trackside.__version__
+    assert f"version: {trackside.__version__}\n" in (PROJECT / "CITATION.cff").read_text()
+
+
+WIDTH = 100
+OTHERS = PROJECT / "docs" / "rules"
+"""The catalogue of rules, whose paragraphs are the texts of the classes."""
+
+
+def too_long(page: Path) -> list[str]:
+    """Lines of prose beyond the width: tables, code and what cannot be broken may be longer."""
+    prose = re.sub(r"^\s*```.*?^\s*```", "", page.read_text(), flags=re.M | re.S)
+    return [
+        line
+        for line in prose.splitlines()
+        if len(line) > WIDTH and not line.lstrip().startswith("|")
+        if not line.startswith("    ") and " " in re.sub(r"`[^`]*`|\[[^]]*\]\([^)]*\)", "", line)
+    ]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_prose_is_wrapped(page: Path):
+    if not page.is_relative_to(OTHERS):
+        assert too_long(page) == []
