@@ -96,7 +96,7 @@ def test_a_healthy_training_is_left_in_peace(trained: Trained, name: str, rule: 
     assert judge(rule, trial) == []
     evidence = Evidence(trial)
     evidence.advance()
-    assert rule.missing(evidence) == "", "it had nothing to look at"
+    assert rule.missing(evidence) == "", "it had nothing to check"
 
 
 SICK: list[tuple[str, TensorRule, str]] = [

@@ -30,7 +30,7 @@ NICENESS = 10
 SPARE_CORES = 4
 """From so many on the evaluator stays on the last one, and off the caches of the others."""
 HANG_SECONDS = 1800.0
-"""One that has not come round for so long hangs: to read a long trial anew takes minutes."""
+"""One that has not come round for so long hangs: reading a long trial again takes minutes."""
 
 
 def main(arguments: list[str]) -> int:

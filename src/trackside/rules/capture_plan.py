@@ -1,4 +1,4 @@
-"""From what rules need to what the hook saves: the collections, of each only what is looked at,
+"""From what rules need to what the hook saves: the collections, of each only what is read,
 and at which steps."""
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,7 +20,7 @@ _EARLY = ",".join(map(str, range(20, 200, 10)))
 _SCALARS = {"save_steps": ",".join(map(str, range(60))), "save_interval": "5"}
 _FIGURES = {"save_steps": f"{_FIRST},{_EARLY}", "save_interval": "50"}
 """Mistakes show in the first steps. A figure of each tensor costs a step about as much as a small
-layer does: once in 50 steps nobody feels it."""
+layer does: once in 50 steps is not noticeable."""
 _VALUES = {"save_steps": "0,1,2,5,10,20,50,100", "save_interval": "200"}
 """Whole tensors are copied and stored."""
 
@@ -31,7 +31,7 @@ class Pace(Enum):
     CONTRACT = auto()
     """Each at the interval that its rules ask for, which is SageMaker's 500."""
     WATCHFUL = auto()
-    """Densely at the start and often enough afterwards, at a cost that nobody feels."""
+    """Densely at the start and often enough afterwards, at a cost that is not noticeable."""
     HOOK = auto()
     """As the hook is configured."""
 
@@ -69,7 +69,7 @@ def needs_of(rule: RuleConfiguration) -> tuple[Need, ...]:
     except catalog.UnknownRule:
         return (_LOSSES,)
     except InvalidParameters:
-        return ()  # `validation` tells of it
+        return ()  # `validation` reports it
     return (made.needs() or (_LOSSES,)) if isinstance(made, TensorRule) else ()
 
 
@@ -83,13 +83,13 @@ def unsaved(spec: JobSpec) -> Iterator[str]:
         for need in needs:
             if spec.debug_hook is not None and not _is_saved(need, spec.debug_hook):
                 yield (
-                    f"Rule {rule.name!r} looks at the collection {need.collection!r}, which is not"
+                    f"Rule {rule.name!r} needs the collection {need.collection!r}, which is not"
                     f" saved. Add {_asking(need)} to the collections of the hook."
                 )
 
 
 def all_rules() -> list[str]:
-    """What watches a training of which nobody knows what is wrong with it.
+    """What watches a training when it is not known what is wrong with it.
 
     SageMaker's own rules have limits that somebody must choose for the model at hand, and speak up
     on many a healthy run; those who know what to search for name them.

@@ -19,7 +19,7 @@ Place = tuple[str, str, str, str]
 
 
 def for_each_worker(rule: BuiltInRule[Any]) -> BuiltInRule[Any]:
-    """One that has not looked at anything yet."""
+    """One that has not checked anything yet."""
     return EachWorker(rule) if isinstance(rule, TensorRule) and rule.is_of_worker else rule
 
 

@@ -16,7 +16,7 @@ _NO_WAY = (errno.ELOOP, errno.ENOTDIR, errno.ENXIO)
 def open_file_below(base: Path, below: str) -> int:
     """A descriptor to read the regular file `below` the trusted folder `base`.
 
-    `FileNotFoundError` for what is not there, is a link, or lies behind one.
+    `FileNotFoundError` for what is not there, is a link, or is behind one.
     """
     folder, _, name = below.strip("/").rpartition("/")
     parent = open_folder_below(base, folder)

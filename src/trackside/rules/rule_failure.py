@@ -7,7 +7,7 @@ _MOST = 1000
 
 
 def trace_end(error: BaseException) -> str:
-    """For StatusDetails, which has little room: the last lines of a trace tell most."""
+    """For StatusDetails, which has little room: the last lines of a trace matter most."""
     summary = traceback.format_exception_only(error)[-1].strip()[:_SUMMARY]
     lines = "".join(traceback.format_exception(error)).strip().splitlines()
     kept: list[str] = []

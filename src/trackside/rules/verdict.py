@@ -29,7 +29,7 @@ class Verdict:
 
 
 class Saved:
-    """A job's tensors and its machine's figures, each opened by the first rule that looks at it
+    """A job's tensors and its machine's figures, each opened by the first rule that reads it
     and read once for all."""
 
     def __init__(

@@ -154,7 +154,7 @@ class WatchedJob:
         if len(self.spec.hosts) > 1 or self.history.run_as.user:
             return None
         local = self.folder.host(self.spec.hosts[0], attempt or self.attempt).inside(seen_as)
-        # A job that ended well has given its space back; one that has just begun will make it.
+        # A job that succeeded has freed its space; one that has just started will use it.
         return local if local.is_dir() or not self.history.state.is_final else None
 
     def _has_ended(self, host: str) -> bool:

@@ -1,6 +1,6 @@
-"""Takes a rule's actions when it fires: each once per rule and job, whoever dies in between.
+"""Takes a rule's actions when it fires: each once per rule and job, even if a process dies.
 
-What is quick and local is done on the spot; mail, webhook and command wait for nobody, and nobody
+What is quick and local is done on the spot; mail, webhook and command wait for nothing, and nothing
 waits for them. An action that does not work is on record and hurts no rule.
 """
 

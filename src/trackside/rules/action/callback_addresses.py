@@ -19,7 +19,7 @@ Address = IPv4Address | IPv6Address
 _METADATA = frozenset(
     map(ip_address, ("fd00:ec2::254", "100.100.100.200", "168.63.129.16", "192.0.0.192"))
 )
-"""Where clouds tell a machine its secrets, beyond the link-local addresses."""
+"""Where clouds serve a machine its secrets, beyond the link-local addresses."""
 _TRANSLATED = IPv6Network("64:ff9b::/96")
 """In the last four bytes is the IPv4 address that is really meant."""
 _WAY_OUT = "Name another, or have the operator allow it in TRACKSIDE_ALLOW_CALLBACKS."
@@ -68,7 +68,7 @@ class Callbacks:
     def connect(
         self, place: tuple[str, int], timeout: float | None = None, *_: Any
     ) -> socket.socket:
-        """As `socket.create_connection`, to an address that was looked at: a name that is looked
+        """As `socket.create_connection`, to an address that was checked: a name that is looked
         up twice may have become another one in between."""
         failure: OSError | None = None
         for family, kind, protocol, address in self._found(*place):

@@ -37,7 +37,7 @@ def stop_training(action: StopTraining, job: WatchedJob, finding: Finding) -> st
 
 
 def _stop(journal: Journal, why: str, finding: Finding) -> State:
-    """The move tells who made it: whoever waits for the job needs to know."""
+    """The status change names its origin, for those who wait for the job."""
     rule = finding.configuration
     return journal.try_move(Secondary.STOPPING, message=why, rule=rule).state
 

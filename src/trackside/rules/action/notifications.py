@@ -1,6 +1,6 @@
-"""Tells people what was found and how a job ended: `trackside run --notify`.
+"""Notifies people of what was found and how a job ended: `trackside run --notify`.
 
-One message for each kind of finding and one for the end, to each target, whoever dies in between.
+One message for each kind of finding and one for the end, to each target, even if a process dies.
 A message that cannot be delivered is noted in the job's journal, and hurts nothing else.
 """
 

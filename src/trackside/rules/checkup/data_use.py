@@ -106,7 +106,7 @@ class ConstantInput(VitalsRule):
         "path without files, a mask that is all zeros."
     )
 
-    num_batches: int = parameter(5, "Batches that must have been looked at.", at_least=1)
+    num_batches: int = parameter(5, "Batches that must have been seen.", at_least=1)
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         std = vitals.vital("input/std")
@@ -156,7 +156,7 @@ class SameBatch(VitalsRule):
     explains = ("Overfitting",)
     is_independent = True
     advice = (
-        "Go through the loader in a for loop; next(iter(loader)) in the loop starts it anew each "
+        "Go through the loader in a for loop; next(iter(loader)) in the loop restarts it each "
         "time. Check that the batch is taken inside of the loop."
     )
 
@@ -199,7 +199,7 @@ class ConstantLabels(VitalsRule):
     explains = ("OneClassPredicted", "Overfitting")
     advice = "Print a batch of labels as the loss gets them, and follow them back to the file."
 
-    num_samples: int = parameter(100, "Samples that must have been looked at.", at_least=1)
+    num_samples: int = parameter(100, "Samples that must have been seen.", at_least=1)
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         low, high = vitals.vital("labels/min"), vitals.vital("labels/max")
@@ -231,7 +231,7 @@ class UnshuffledLabels(VitalsRule):
     is_independent = True
     advice = "Shuffle: DataLoader(..., shuffle=True), or permute the data once before training."
 
-    num_batches: int = parameter(10, "Batches that must have been looked at.", at_least=2)
+    num_batches: int = parameter(10, "Batches that must have been seen.", at_least=2)
     share: float = parameter(0.9, "Share of the largest class in a batch.", at_least=0, at_most=1)
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
@@ -259,7 +259,7 @@ class OneClassPredicted(VitalsRule):
     """Nearly all samples are of one class, and the model predicts no other.
 
     Fires when over the second half of training the largest class has `share` of the labels and
-    the model gives `predicted` of its predictions to one class, so that it tells of less than a
+    the model gives `predicted` of its predictions to one class, so that it finds less than a
     fifth of the others.
     """
 
@@ -343,7 +343,7 @@ class SlowDataLoading(VitalsRule):
 
     Fires when `num_batches` batches and more took `seconds` each on average, and that is `share`
     of a step's time: batches of a DataLoader or, where there is none, the time between an update
-    and the next forward, in the middle of the steps that were looked at.
+    and the next forward, in the middle of the steps that were checked.
     """
 
     kind = Kind.CAUSE
@@ -351,7 +351,7 @@ class SlowDataLoading(VitalsRule):
     leaves_training_loss = True
     advice = (
         "Load in parallel (a DataLoader with num_workers), prepare once and keep the result, make "
-        "a batch by tensor operations instead of sample by sample. The profiler's rules tell more."
+        "a batch by tensor operations instead of sample by sample. The profiler's rules say more."
     )
 
     num_batches: int = parameter(20, "Batches that were loaded.", at_least=1)

@@ -45,7 +45,7 @@ _CLIPPED_SPREAD = 0.03
 class LearningRateZero(VitalsRule):
     """The learning rate is zero, or has fallen to nearly zero long before the end.
 
-    Fires when it was 0 in all of the first `num_updates` updates that were looked at; and when it
+    Fires when it was 0 in all of the first `num_updates` updates that were checked; and when it
     has been below `share` of its highest value for as many steps as came before, 50 at least.
     ReduceLROnPlateau may do so at the end of a training, but not before anything is learnt. Of
     several optimizers that take turns, also when one's is 0, or a millionth of the others'.
@@ -325,8 +325,8 @@ def _highest_rate(vitals: VitalSigns, optimizer: int | None = None) -> Series:
 
 
 def _is_clipped(vitals: VitalSigns) -> bool:
-    """Always nearly the same: from batch to batch a norm that nobody clips differs by far more.
-    Of one batch again and again it does not; nobody's clipping leaves it as large as the loss."""
+    """Always nearly the same: from batch to batch an unclipped norm differs by far more. For one
+    repeated batch it does not; then only a norm far below the loss is taken for clipped."""
     norm, prints = vitals.vital("gradient_norm"), vitals.vital("input/fingerprint")
     if len(norm) < FEWEST_LOSSES or not norm.median > 0:
         return False

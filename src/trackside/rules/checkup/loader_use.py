@@ -20,9 +20,9 @@ _OTHERS = 1.5
 class EpochCutShort(VitalsRule):
     """Each epoch ends after its first batches.
 
-    Fires when the loader of training was begun `num_passes` times and more, each time left after a
-    quarter of its batches at most, so that all of training saw less than `num_epochs` whole passes
-    would have, and the loss has not come down to half. Who draws batches by next(iter(loader)) for
+    Fires when the loader of training was started `num_passes` times and more, each time left after
+    a quarter of its batches at most, so that training saw less than `num_epochs` whole passes would
+    have, and the loss has not come down to half. Who draws batches by next(iter(loader)) for
     as long as it takes is left alone.
     """
 
@@ -32,7 +32,7 @@ class EpochCutShort(VitalsRule):
         "for what was left there after debugging."
     )
 
-    num_passes: int = parameter(5, "Passes that were begun.", at_least=2)
+    num_passes: int = parameter(5, "Passes that were started.", at_least=2)
     num_epochs: float = parameter(3.0, "Whole passes, in all.", at_least=0)
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:

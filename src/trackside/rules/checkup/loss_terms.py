@@ -105,7 +105,7 @@ class LossWithoutBound(VitalsRule):
 def _pairs(
     terms: dict[str, Series],
 ) -> Iterator[tuple[tuple[str, Series], tuple[str, Series]]]:
-    """Each with each other of another kind, both of all steps that were looked at."""
+    """Each with each other of another kind, both measured at all checked steps."""
     most = max((len(each) for each in terms.values()), default=0)
     steady = [(name, each) for name, each in terms.items() if len(each) == most >= ENOUGH_BATCHES]
     for large in steady:

@@ -53,7 +53,7 @@ class LossInputAlreadySoftmax(VitalsRule):
         "sigmoid.)"
     )
 
-    num_batches: int = parameter(8, "Batches that must have been looked at.", at_least=1)
+    num_batches: int = parameter(8, "Batches that must have been seen.", at_least=1)
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         loss = _used(vitals, _OF_LOGITS)
@@ -109,7 +109,7 @@ class LossInputNotLogProbabilities(VitalsRule):
         "log_softmax: KLDivLoss wants logarithms of the student's probabilities as its input."
     )
 
-    num_batches: int = parameter(5, "Batches that must have been looked at.", at_least=1)
+    num_batches: int = parameter(5, "Batches that must have been seen.", at_least=1)
     error: float = parameter(0.1, "Distance of a row's sum from 1.", at_least=0)
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
@@ -194,7 +194,7 @@ class OutputRangeTooNarrow(VitalsRule):
         "Losses of logits want plain scores."
     )
 
-    num_batches: int = parameter(10, "Batches that must have been looked at.", at_least=1)
+    num_batches: int = parameter(10, "Batches that must have been seen.", at_least=1)
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         low, high = vitals.vital("loss_input/min"), vitals.vital("loss_input/max")
@@ -203,7 +203,7 @@ class OutputRangeTooNarrow(VitalsRule):
         bounded = [o for o in vitals.anatomy.outputs if o.activation in ("tanh", "relu")]
         lowest, highest = float(low.values.min()), float(high.values.max())
         if not np.isfinite([lowest, highest]).all():
-            return  # no range at all; others tell of it
+            return  # no range at all; others report it
         clipped = float(np.mean(low.values == 0))
         loss = _used(vitals, _OF_LOGITS)
         if loss is not None:

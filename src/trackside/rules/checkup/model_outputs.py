@@ -29,7 +29,7 @@ class ConstantOutput(VitalsRule):
         "no use a sigmoid (or BCEWithLogitsLoss on the raw score). A ReLU may be 0 for ever."
     )
 
-    num_batches: int = parameter(20, "Batches that must have been looked at.", at_least=2)
+    num_batches: int = parameter(20, "Batches that must have been seen.", at_least=2)
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         for output in vitals.anatomy.outputs:

@@ -220,7 +220,7 @@ class GradientMissing(VitalsRule):
         module = _module_of(vitals.anatomy, each)
         if vitals.module_type(module) in _WITH_ACTIVATION:
             return f"{module}/std" in vitals.series_by_name("activation/")
-        # Nobody looks at its output. What comes last may be a head that is not in use.
+        # Its output is not measured. What comes last may be a head that is not in use.
         having = [place for place, p in enumerate(wanted) if p.ever_had_gradient]
         return wanted.index(each) < max(having)
 
@@ -229,7 +229,7 @@ class GradientMissing(VitalsRule):
 class ForgottenZeroGrad(VitalsRule):
     """Each update uses the gradients of all batches so far.
 
-    Fires when in `share` of the updates that were looked at, `num_updates` at least, the gradients
+    Fires when in `share` of the updates that were checked, `num_updates` at least, the gradients
     of the update before had not been cleared. Accumulating over several batches and clearing them
     after the update is another matter.
     """
@@ -238,7 +238,7 @@ class ForgottenZeroGrad(VitalsRule):
     is_independent = True
     advice = "Call optimizer.zero_grad() once per update, before loss.backward()."
 
-    num_updates: int = parameter(5, "Updates that must have been looked at.", at_least=1)
+    num_updates: int = parameter(5, "Updates that must have been seen.", at_least=1)
     share: float = parameter(0.9, "Share of them with old gradients.", at_least=0, at_most=1)
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:

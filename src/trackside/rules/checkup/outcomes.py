@@ -51,7 +51,7 @@ class LossRising(VitalsRule):
     """Training makes the loss larger.
 
     Fires when after 50 steps and more the loss is above `times` its start and still as high as
-    it has been. One that also goes below zero, as a policy's does, tells nothing by its height;
+    it has been. One that also goes below zero, as a policy's does, says nothing by its height;
     nor does one that grows with its targets and explains them, as that of Q-learning.
     """
 

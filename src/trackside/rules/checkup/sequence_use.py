@@ -46,7 +46,7 @@ class FutureVisible(VitalsRule):
     )
 
     times: float = parameter(4.0, "Errors at the last place over errors elsewhere.", at_least=1)
-    num_samples: int = parameter(50, "Last places that were looked at.", at_least=1)
+    num_samples: int = parameter(50, "Last positions that were checked.", at_least=1)
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         shifted = vitals.vital("tokens/shifted_share")
@@ -99,7 +99,7 @@ class TargetIsInput(VitalsRule):
         "the value that is to be foretold, and leave the target's column out of a table."
     )
 
-    num_batches: int = parameter(10, "Batches that must have been looked at.", at_least=1)
+    num_batches: int = parameter(10, "Batches that must have been seen.", at_least=1)
     share: float = parameter(0.1, "Of the loss of chance.", at_least=0, at_most=1)
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:

@@ -80,7 +80,7 @@ class LabelsOutOfRange(VitalsRule):
         "2. For more than two classes use CrossEntropyLoss with an output for each."
     )
 
-    num_batches: int = parameter(3, "Batches that must have been looked at.", at_least=1)
+    num_batches: int = parameter(3, "Batches that must have been seen.", at_least=1)
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         loss = next(iter(vitals.anatomy.losses), None)

@@ -36,7 +36,7 @@ class AccumulationCleared(VitalsRule):
     leaves_training_loss = True
     advice = "Call optimizer.zero_grad() after optimizer.step() only, not with each small batch."
 
-    num_updates: int = parameter(5, "Updates that must have been looked at.", at_least=1)
+    num_updates: int = parameter(5, "Updates that must have been seen.", at_least=1)
     cleared: int = parameter(2, "Times that gradients were cleared before one update.", at_least=1)
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
@@ -101,7 +101,7 @@ class LowPrecisionWeights(VitalsRule):
     """Weights are kept in 16 bits, too few for their updates.
 
     Fires when parameters that an optimizer holds are float16 and the loss stops being a number, or
-    are float16 or bfloat16 and nothing is learnt while the updates that were looked at changed
+    are float16 or bfloat16 and nothing is learnt while the updates that were checked changed
     less than `moved` of them.
     """
 
@@ -209,7 +209,7 @@ class PolicyGradientReversed(VitalsRule):
         "If less is better, call it a cost."
     )
 
-    num_backwards: int = parameter(10, "Backwards that were looked at.", at_least=1)
+    num_backwards: int = parameter(10, "Backwards that were checked.", at_least=1)
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         policy = vitals.anatomy.policy

@@ -100,7 +100,7 @@ def kinds(
     """`root`: namespaces, and another user. `user`: a user namespace. `uid`: another user, no
     namespaces. `none`: neither. TRACKSIDE_ISOLATION narrows them down.
 
-    A stranger's rule, which is not of the evaluator's own user, has `none` only where it is asked
+    An untrusted rule, which is not of the evaluator's own user, has `none` only where it is asked
     for.
     """
     boxes = [kind for kind in ("root", "user") if isolation in ("auto", kind) and is_linux]

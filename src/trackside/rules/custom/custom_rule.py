@@ -1,8 +1,8 @@
 """A rule of the user's, in a process of its own: started, listened to, and ended if it must be.
 
 `process.py` is the other side, `guard.py` the process in between, which keeps the rule to its
-limits. What the rule does there, raising, hanging or eating memory, reaches nobody else; what it
-says is a stranger's word.
+limits. What the rule does there, raising, hanging or eating memory, affects nothing else; its
+output is untrusted.
 """
 
 import hashlib
@@ -193,7 +193,7 @@ class CustomRule:
         try:
             self._process.stdin.write(line)
         except BrokenPipeError:
-            return  # it has ended; what it said last tells why
+            return  # it has ended; its last output says why
 
     def _listen(self) -> list[Finding]:
         found: list[Finding] = []

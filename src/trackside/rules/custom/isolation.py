@@ -1,9 +1,9 @@
 """The walls around a custom rule: from the guard's fork to the rule's first line.
 
 In namespaces three processes follow each other: one that leaves the machine's namespaces, an init
-that furnishes the new ones and stays, and the rule. All they tell the guard goes through one pipe,
-a line each; `guard.py` reads it. `isolated_root.py` has what there is to see. What is given up here
-cannot be had again.
+that populates the new ones and stays, and the rule. Their messages to the guard go through one
+pipe, a line each; `guard.py` reads it. `isolated_root.py` has what there is to see. What is
+given up here cannot be had again.
 """
 
 import os
@@ -58,7 +58,7 @@ class Start:
     pipe: Pipe
     program: Program
     life: int
-    """Ends when the guard does; nobody writes to it."""
+    """Ends when the guard does; nothing writes to it."""
 
 
 def start(kind: str, plan: Plan, group: ControlGroup, pipe: Pipe, program: Program) -> int:

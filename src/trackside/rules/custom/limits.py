@@ -11,7 +11,7 @@ from contextlib import suppress
 from trackside.system import process_table
 
 RESERVE_BYTES = 64 << 20
-"""Beyond the limit on memory, to be able to tell of it."""
+"""Beyond the limit on memory, to be able to report it."""
 FILE_BYTES = 256 << 20
 """The size of one file, its log included."""
 _OTHERS = 10_000
@@ -61,7 +61,7 @@ def is_refused_process(error: BaseException) -> bool:
 
 def backstop(num_processes: int) -> int | None:
     """A limit on the processes of this user that stops a rule which starts them without end, and
-    nobody else; None where they cannot be counted."""
+    no other process; None where they cannot be counted."""
     if not process_table.PRESENT:
         return None
     found = 0

@@ -71,7 +71,7 @@ class Channel:
         os._exit(1)
 
     def _fall_silent(self) -> None:
-        """A copy of this process is not the rule: nobody listens to what it would say."""
+        """A copy of this process is not the rule: its output is not read."""
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, self._out)
         os.close(null)

@@ -1,6 +1,6 @@
 """A rule of the user's, asked about one step of a trial after the other.
 
-In which process, and for how long it may think, is for whoever asks.
+The caller decides in which process, and how long it may take.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""What a custom rule's process says, line by line, and nothing else: it is a stranger's.
+"""What a custom rule's process says, line by line, and nothing else: it is untrusted.
 
 `process.py` writes such lines; `custom_rule.py` acts on them. The rule runs in the same process and
 may write what it likes, so every member is checked.

@@ -18,7 +18,7 @@ GROUP = "trackside.rules"
 """The entry points by which packages offer rules."""
 SOURCE = "source_s3_uri"
 FUNCTION = "check"
-"""What a file's rule is called when it is a function and nobody says otherwise."""
+"""What a file's rule is called when it is a function without a configured name."""
 
 _ALIAS = str(Path(trackside.__file__).with_name("smdebug_alias"))
 _PLATFORM = frozenset({SOURCE, "rule_to_invoke", "action_json", "start_step", "end_step"})
@@ -84,7 +84,7 @@ def arguments(
 ) -> dict[str, Any]:
     """What to call it with: what we have for it, then the user's parameters, all by name.
 
-    `ValueError` when it wants something that nobody gave.
+    `ValueError` when it needs an argument that was not given.
     """
     taken = {**_parameters(texts), **given}
     found: dict[str, Any] = {}

@@ -152,7 +152,7 @@ class Evaluator:
     def _begin(self) -> None:
         """Read from the beginning, with rules that remember nothing.
 
-        An attempt has a folder of its own, and may count its steps anew.
+        An attempt has a folder of its own, and may restart its step count.
         """
         job = self._job
         self._attempt = job.attempt

@@ -26,7 +26,7 @@ _SOURCE = Source("", "events.out.tfevents.rules", RUN)
 
 
 class Publisher:
-    """Owns one thread. A store that is away costs freshness and holds up nobody."""
+    """Owns one thread. An unavailable store delays publishing and blocks nothing else."""
 
     def __init__(self, job: WatchedJob) -> None:
         rules = job.folder.rules

@@ -89,12 +89,12 @@ class Case:
             self._become(RuleStatus.STOPPING, "The job is being stopped; its last data is read.")
 
     def stopped(self) -> None:
-        """Somebody has asked for its end, or switched off what it looks at."""
+        """It was stopped, or what it reads was switched off."""
         if self.has_found:
             self._become(RuleStatus.ISSUES_FOUND, self.evaluation.details, is_over=True)
         else:
             step = self.evaluation.last_step
-            upto = "" if step is None else f" It had looked at all data up to step {step}."
+            upto = "" if step is None else f" It had checked all data up to step {step}."
             details = f"The evaluation was stopped before a verdict.{upto}"
             self._become(RuleStatus.STOPPED, details, is_over=True)
 
@@ -110,7 +110,7 @@ class Case:
         """All data has been read. `missing`: why there was nothing in it for this rule; without
         `has_data` there was nothing at all, for no rule."""
         step = self.evaluation.last_step
-        upto = "" if step is None else f" It looked at all data up to step {step}."
+        upto = "" if step is None else f" It checked all data up to step {step}."
         if self.is_over:
             return
         if self.has_found:
@@ -158,7 +158,7 @@ def _hit(first: Finding, count: int) -> str:
 
 
 def _cut(details: str) -> str:
-    """Of texts that are too long the beginning is kept: `trace_end` puts what tells most there."""
+    """Long texts keep their start: `trace_end` puts the most important part there."""
     if len(details) <= DETAILS_MOST:
         return details
     return f"{details[: DETAILS_MOST - 1]}…"

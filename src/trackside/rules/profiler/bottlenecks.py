@@ -17,13 +17,13 @@ from trackside.rules.saved.profile import Profile, Window
 class _Tally:
     """Looks at one node so far: how many, at how many a GPU idled, and at how many it waited."""
 
-    looks: int = 0
+    samples: int = 0
     idle: int = 0
     waiting: int = 0
 
     @property
     def percent(self) -> float:
-        return 100 * self.waiting / self.looks if self.looks else 0.0
+        return 100 * self.waiting / self.samples if self.samples else 0.0
 
     def count(self, window: Window, node: str, cause: str, idle: float, busy: float) -> None:
         gpus = window.samples(node, GPU).values
@@ -31,7 +31,7 @@ class _Tally:
         # Comparisons with NaN are False: what is not known neither idles nor is busy.
         idles = (gpus < idle).any(axis=1)
         busies = (window.samples(node, cause).values > busy).any(axis=1)
-        self.looks += int(is_known.sum())
+        self.samples += int(is_known.sum())
         self.idle += int(idles.sum())
         self.waiting += int((idles & busies).sum())
 
@@ -45,9 +45,9 @@ class _Bottleneck(GpuRule):
     counted_as: ClassVar[str]
     """In the contract's report."""
 
-    threshold: float = parameter(50.0, "Share of looks that is too much, %.", at_least=0)
+    threshold: float = parameter(50.0, "Share of samples that is too much, %.", at_least=0)
     gpu_threshold: float = parameter(10.0, "Below this a GPU idles, %.", at_least=0)
-    patience: int = parameter(100, "No finding before more looks than this.", at_least=0)
+    patience: int = parameter(100, "No finding before more samples than this.", at_least=0)
     _tallies: dict[str, _Tally] = field(default_factory=dict, init=False)
 
     @property
@@ -60,9 +60,9 @@ class _Bottleneck(GpuRule):
         for node in sorted({node for node, _ in window.profile.columns(GPU)}):
             tally = self._tallies.setdefault(node, _Tally())
             tally.count(window, node, self.cause, self.gpu_threshold, limit)
-            if tally.looks > self.patience and tally.percent > self.threshold:
+            if tally.samples > self.patience and tally.percent > self.threshold:
                 yield from self._finding(node, tally, what)
-        self.datapoints = sum(tally.looks for tally in self._tallies.values())
+        self.datapoints = sum(tally.samples for tally in self._tallies.values())
         self.violations = sum(tally.waiting for tally in self._tallies.values())
 
     def details(self, profile: Profile) -> dict[str, Any]:
@@ -70,14 +70,14 @@ class _Bottleneck(GpuRule):
             node: {
                 self.counted_as: tally.waiting,
                 "low_gpu_utilization": tally.idle,
-                "datapoints": tally.looks,
+                "datapoints": tally.samples,
             }
             for node, tally in sorted(self._tallies.items())
         }
 
     def _finding(self, node: str, tally: _Tally, what: str) -> Iterator[Finding]:
         return self.report_once(
-            f"On {node}, in {tally.percent:.0f} % of {tally.looks:,} looks (more than "
+            f"On {node}, in {tally.percent:.0f} % of {tally.samples:,} samples (more than "
             f"{self.threshold:g} %), a GPU was used less than {self.gpu_threshold:g} % "
             f"while {what}.",
             worker=node,
@@ -90,8 +90,8 @@ class _Bottleneck(GpuRule):
 class CPUBottleneck(_Bottleneck):
     """GPUs idle while a processor is at its limit.
 
-    A look at a node counts when some GPU is used less than `gpu_threshold` % while some core is
-    used more than `cpu_threshold` %. Fires when more than `threshold` % of all looks count, once
+    A sample of a node counts when some GPU is used less than `gpu_threshold` % while some core is
+    used more than `cpu_threshold` %. Fires when more than `threshold` % of all samples count, once
     there are more than `patience`.
     """
 
@@ -127,7 +127,7 @@ class IOBottleneck(_Bottleneck):
     counted_as = "io_bottlenecks"
 
     gpu_threshold: float = parameter(70.0, "Below this a GPU idles, %.", at_least=0)
-    patience: int = parameter(1000, "No finding before more looks than this.", at_least=0)
+    patience: int = parameter(1000, "No finding before more samples than this.", at_least=0)
     io_threshold: float = parameter(50.0, "Above this a core waits for disks, %.", at_least=0)
 
     @property

@@ -90,7 +90,7 @@ class MaxInitializationTime(ProfilerRule):
     """It takes long until the first step begins.
 
     Fires when the first step begins more than `threshold` minutes after the first figure, or has
-    not begun by then.
+    not started by then.
     """
 
     advice = (
@@ -104,13 +104,13 @@ class MaxInitializationTime(ProfilerRule):
         profile = window.profile
         first = profile.first_time
         assert first is not None  # there is no window without a first figure
-        begun = _first_step(profile)
+        started = _first_step(profile)
         self.datapoints += 1
-        minutes = (min(begun, window.end) - first) / 60
+        minutes = (min(started, window.end) - first) / 60
         if not minutes > self.threshold:
             return
         self.violations += 1
-        if begun == np.inf:
+        if started == np.inf:
             how = "and no step has been seen; a script whose steps are not recorded shows none"
         else:
             how = "before the first step began"
@@ -121,10 +121,10 @@ class MaxInitializationTime(ProfilerRule):
         )
 
     def details(self, profile: Profile) -> dict[str, Any]:
-        begun, first = _first_step(profile), profile.first_time
-        if first is None or begun == np.inf:
+        started, first = _first_step(profile), profile.first_time
+        if first is None or started == np.inf:
             return {}
-        return {"step_num": {"first": round(begun - first, 3)}}
+        return {"step_num": {"first": round(started - first, 3)}}
 
 
 @dataclass
@@ -190,7 +190,7 @@ class Dataloader(ProfilerRule):
 
 @dataclass
 class OverallFrameworkMetrics(ProfilerRule):
-    """Never fires; its report tells the time that each phase took."""
+    """Never fires; its report shows the time that each phase took."""
 
     def judge(self, window: Window) -> Iterator[Finding]:
         return iter(())

@@ -7,7 +7,7 @@ import numpy as np
 from trackside.capture.dtypes import Array
 
 OVERALL = ("max", "p99", "p95", "p50", "min")
-"""What OverallSystemUsage tells, in this order."""
+"""What OverallSystemUsage reports, in this order."""
 
 
 def percentile(values: Array, percent: float) -> float:

@@ -14,7 +14,7 @@ from trackside.rules.saved.profile_tables import NodeTable
 
 @dataclass
 class OverallSystemUsage(ProfilerRule):
-    """Never fires; its report tells how much of each resource every node used."""
+    """Never fires; its report shows how much of each resource every node used."""
 
     def judge(self, window: Window) -> Iterator[Finding]:
         for node in window.profile.nodes:
@@ -40,7 +40,7 @@ def system_usage(profile: Profile) -> dict[str, Any]:
 
 
 def ordered_dimensions(table: NodeTable) -> list[tuple[str, str]]:
-    """With their titles; those that nobody knows come last, under their own names."""
+    """With their titles; unknown ones come last, under their own names."""
     known = list(DIMENSION_TITLES)
     found = [each for each in known if each in table.dimensions]
     found += [each for each in table.dimensions if each not in known]

@@ -133,7 +133,7 @@ def histogram(title: str, values: Array, *, unit: str, limit: float | None = Non
     for count, start, end in zip(counts, edges[:-1], edges[1:], strict=True):
         if count:
             left, right = x.place(np.array([start, end])).tolist()
-            # Rare values are what one looks for: a bar is never too low to be seen.
+            # Rare values matter most: a bar is never too low to be seen.
             top = min(float(y.place(np.array([count]))[0]), bottom - 2)
             is_outlier = limit is not None and start >= limit
             title = f"{count:,} from {short(start)} to {short(end)} {unit}"

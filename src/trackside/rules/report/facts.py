@@ -1,4 +1,4 @@
-"""What a report is made of, gathered by whoever asks for it."""
+"""What a report is made of, gathered by the caller."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,7 +32,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The job, as its first lines tell it."""
+    """The job, as its first lines describe it."""
 
     name: str
     status: str
@@ -60,7 +60,7 @@ class Material:
     trial: Trial | None = None
     profile: Profile | None = None
     profiler_rules: Sequence[ProfilerRule] = ()
-    """That have looked at all of the profile."""
+    """That have checked the whole profile."""
     gaps: Sequence[str] = ()
     is_one_machine: bool = False
     """All hosts of the job share the machine, and so its figures."""

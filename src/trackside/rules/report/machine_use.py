@@ -88,7 +88,7 @@ def samples_section(profile: Profile | None) -> Html | None:
         ]
         if lines:
             drawn.append(line_chart(title, lines, unit=PERCENT.on_axis, x_name="second", zero=True))
-    about = "What each node did, over the seconds since the first look."
+    about = "What each node did, over the seconds since the first sample."
     return section("machine", "Machine", about, element("div", *drawn, class_="grid"))
 
 

@@ -62,7 +62,7 @@ def _attribute(key: str, value: Attribute) -> str:
 
 
 def _shown(text: str) -> str:
-    """Control characters made visible, and halves of surrogate pairs made harmless."""
+    """Control characters made visible, and halves of surrogate pairs replaced."""
     whole = text.encode("utf-8", "backslashreplace").decode()
     return "".join(
         char if char >= " " and char != "\x7f" or char in "\n\t" else f"\\x{ord(char):02x}"

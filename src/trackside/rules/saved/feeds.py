@@ -20,10 +20,10 @@ from trackside.rules.saved.profile import Profile
 from trackside.storage.locate import Location
 
 LOCAL_SECONDS = 0.2
-"""Between two looks at a folder of this machine."""
+"""Between two checks of a folder of this machine."""
 STORE_SECONDS = 2.0
 ALLOWANCE_SECONDS = 0.05
-"""Of a core's time, that looking may take before it has to rest: most goes wrong at the start."""
+"""Of a core's time, that checks may take before it has to rest: most goes wrong at the start."""
 IDLE_SECONDS = 5.0
 """Rules that go by the clock are asked as often, also when nothing new has come."""
 
@@ -33,7 +33,7 @@ NO_TENSORS = (
     "that is saved, and DebuggerHookConfig, where given, must name the collections."
 )
 NOT_WATCHED = (
-    "ClientError: Not watched: {}. Trackside watches models of PyTorch, and rules that look at "
+    "ClientError: Not watched: {}. Trackside watches models of PyTorch, and rules that read "
     "tensors have seen nothing of this script."
 )
 NO_FIGURES = (

@@ -1,4 +1,4 @@
-"""Opens trials that may not have begun."""
+"""Opens trials that may not have started."""
 
 from pathlib import Path
 

@@ -198,7 +198,7 @@ class Window:
 
 
 class _Folder:
-    """The files below one folder whose names tell their hour. Remembers how far each was read."""
+    """The files below one folder that are named by hour. Remembers how far each was read."""
 
     def __init__(self, place: Location, folder: str, pattern: re.Pattern[str]) -> None:
         self._store = place.store

@@ -11,7 +11,7 @@ from trackside.rules.saved.profile_records import Event, Figures
 SNAPSHOT_SECONDS = 0.020
 """Figures this close together are one sample of the machine."""
 MOST_ROWS = 1 << 20
-"""Of one node. With more, every other row of the older half goes: six days at two looks a second
+"""Of one node. With more, every other row of the older half goes: six days at two samples a second
 stay whole, and the figures of a year are still those of the whole year."""
 MOST_COLUMNS = 2048
 """Figures of one node."""

@@ -58,7 +58,7 @@ class FrameworkMetric:
 
 
 class ProfilerTrial:
-    """Every query looks for new data first, until the job has ended."""
+    """Every query reads new data first, until the job has ended."""
 
     def __init__(
         self, path: str | Path, name: str | None = None, *, home: Path | None = None
@@ -98,12 +98,12 @@ class ProfilerTrial:
         self.profile.advance()
         found = [
             FrameworkMetric(
-                phase, worker, _microseconds(begun), _microseconds(lasted), int(step), int(thread)
+                phase, worker, _microseconds(started), _microseconds(lasted), int(step), int(thread)
             )
             for worker, phases in self.profile.events.items()
             for phase, all_events in phases.items()
             for events in [all_events.between(start / 1e6, end / 1e6)]
-            for begun, lasted, step, thread in zip(
+            for started, lasted, step, thread in zip(
                 events.starts, events.durations, events.steps, events.threads, strict=True
             )
         ]

@@ -10,7 +10,7 @@ from trackside.capture.dtypes import Array
 from trackside.capture.reading.tensor_index import Run, TensorRecord
 
 _STRETCH_BYTES = 32 << 20
-"""At most so much of a tensor is looked at at once, unless one step is more."""
+"""At most so much of a tensor is read at once, unless one step is more."""
 
 
 @dataclass(frozen=True, slots=True)

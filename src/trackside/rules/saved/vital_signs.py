@@ -1,4 +1,4 @@
-"""The course of a training as its vitals, losses and anatomy tell it: what our own rules judge.
+"""The course of a training by its vitals, losses and anatomy: what the check-up judges.
 
 `Evidence` has what is new; here it is kept, since a figure means something only beside the run's
 own past.
@@ -343,7 +343,7 @@ class VitalSigns:
         return float((std**2).mean() + mean.var()) if len(std) else math.nan
 
     def is_weight_unchanged(self, name: str) -> bool:
-        """As far as the saved figures tell; not so when they are not saved."""
+        """As far as the saved figures show; False when they are not saved."""
         series = [self.figure(name, each) for each in ("l2", "min", "max")]
         return all(len(each) > 1 and np.ptp(each.values) == 0 for each in series)
 
@@ -427,7 +427,7 @@ class VitalSigns:
 
     @property
     def _is_all_evaluation(self) -> bool:
-        """A model that is trained in evaluation mode: then its modes tell no step from another."""
+        """A model that is trained in evaluation mode: then modes do not distinguish its steps."""
         backwards = self.anatomy.backwards
         return bool(backwards) and not any(each.training for each in backwards)
 

@@ -20,7 +20,7 @@ from trackside.rules.tensor.class_pairs import (
 )
 
 _MOST_CATEGORIES = 1000
-"""A matrix of more is not looked at: it would be mostly empty, and large."""
+"""A larger matrix is not checked: it would be mostly empty, and large."""
 
 
 @dataclass(slots=True)

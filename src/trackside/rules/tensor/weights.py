@@ -145,7 +145,7 @@ class PoorWeightInitialization(TensorRule):
         0.001, "Spread of a gradient's values that is too small.", at_least=0
     )
     patience: int = parameter(5, "Saved steps that may pass without a lower loss.", at_least=1)
-    steps: int = parameter(10, "Saved training steps that are looked at.", at_least=1)
+    steps: int = parameter(10, "Saved training steps that are checked.", at_least=1)
     _onsets: Onsets = field(default_factory=Onsets, init=False)
     _seen: set[int] = field(default_factory=set, init=False)
     _best: dict[str, tuple[float, int]] = field(default_factory=dict, init=False)
