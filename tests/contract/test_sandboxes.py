@@ -42,7 +42,8 @@ class Contained:
     user: JobUser | None = None
 
     def __call__(self) -> Sandbox:
-        return ContainerSandbox(ContainerPlan(image=SHELL, engine=docker_engine()))
+        plan = ContainerPlan(image=SHELL, engine=docker_engine(), network="none")
+        return ContainerSandbox(plan)
 
 
 SANDBOXES = [

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import tarfile
+import tempfile
 import textwrap
 import threading
 import time
@@ -17,6 +18,7 @@ from typing import Any
 
 import pytest
 
+import trackside
 from tests.docker_engine import (
     ADDRESS,
     FOLDER,
@@ -27,6 +29,7 @@ from tests.docker_engine import (
     engine_problem,
     own_engine,
 )
+from tests.other_users import FIRST, needs_other_users, python_for_all
 from tests.wait import until
 from trackside.errors import SandboxError
 from trackside.supervisor.container_request import ContainerPlan
@@ -77,7 +80,8 @@ def ours(plans: list[SandboxPlan], address: str = ADDRESS) -> list[str]:
 
 
 def made(image: str = SHELL, **fields: Any) -> ContainerSandbox:
-    return ContainerSandbox(ContainerPlan(**{"image": image, "engine": ADDRESS, **fields}))
+    values: dict[str, Any] = {"image": image, "engine": ADDRESS, "network": "none"}
+    return ContainerSandbox(ContainerPlan(**{**values, **fields}))
 
 
 def wait(sandbox: ContainerSandbox, plan: SandboxPlan) -> object:
@@ -333,6 +337,75 @@ def test_an_image_without_a_shell_is_explained(engine: str, make_plan: MakePlan)
         docker("rmi", "--force", name)
 
 
+# Whose files they are
+
+AS_ANOTHER = """
+    import os, signal, sys, time
+    from pathlib import Path
+    from trackside.supervisor.container_request import ContainerPlan
+    from trackside.supervisor.container_sandbox import ContainerSandbox
+    from trackside.supervisor.sandbox import Running, SandboxPlan
+    root = Path({root!r})
+    script = "mkdir /opt/ml/a; echo b > /opt/ml/a/b; while :; do sleep 0.01; done"
+    plan = SandboxPlan(
+        folder=root / "sandbox", ml=root, log=root / "log", nonce={nonce!r},
+        command=["/bin/sh", "-c", script],
+    )
+    container = ContainerPlan(image={image!r}, engine={engine!r}, network="none")
+    sandbox = ContainerSandbox(container)
+    sandbox.start(plan)
+    while not Path(root, "a", "b").exists():
+        time.sleep(0.01)
+    sandbox.signal(plan, signal.SIGTERM)
+    while (state := sandbox.poll(plan)) == Running():
+        time.sleep(0.01)
+    Path(root, "a", "b").unlink()
+    print(state.code, os.getuid(), Path(root, "a").stat().st_uid)
+"""
+
+
+def run_as_another(folder: Path, engine: str) -> "subprocess.CompletedProcess[str]":
+    values = {"root": str(folder), "nonce": "as-another-user", "image": SHELL, "engine": engine}
+    return subprocess.run(
+        [python_for_all(), "-c", textwrap.dedent(AS_ANOTHER).format(**values)],
+        user=FIRST,
+        group=FIRST,
+        extra_groups=[],
+        env={"PYTHONPATH": str(Path(trackside.__file__).parents[1])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture
+def anothers_folder() -> Iterator[Path]:
+    """Where another user may make files; pytest's are closed to all."""
+    folder = Path(tempfile.mkdtemp(prefix="trackside-container-"))
+    os.chown(folder, FIRST, FIRST)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@needs_other_users
+def test_files_of_the_container_belong_to_who_started_it(
+    engine: str, anothers_folder: Path
+) -> None:
+    relay = Relay(anothers_folder)
+    relay.path.chmod(0o666)
+    done = run_as_another(anothers_folder, relay.address)
+    assert done.stdout.split() == ["-15", str(FIRST), str(FIRST)], done.stderr
+
+
+@needs_other_users
+def test_who_may_not_use_the_engine_is_told_how_to(engine: str, anothers_folder: Path) -> None:
+    relay = Relay(anothers_folder)
+    relay.path.chmod(0o600)
+    done = run_as_another(anothers_folder, relay.address)
+    assert "SandboxError: You may not use the Docker engine" in done.stderr
+    assert "usermod -aG docker" in done.stderr
+
+
 # Who may die
 
 NOISE = """
@@ -428,15 +501,18 @@ def test_a_dead_supervisor_is_started_again(engine: str, make_plan: MakePlan) ->
     assert wait(made(), plan) == Exited(0)
 
 
-class KillingProxy:
-    """Passes requests on to the engine, but for the first start: then it kills who asked."""
+class Relay:
+    """A socket beside the engine's that passes requests on. If it `kills`, it does so but for the
+    first start: then it kills who asked."""
 
-    def __init__(self, folder: Path) -> None:
-        self.address = f"unix://{folder}/s"
-        self._listener = socket.socket(socket.AF_UNIX)
-        self._listener.bind(f"{folder}/s")
-        self._listener.listen()
+    def __init__(self, folder: Path, *, kills: bool = False) -> None:
+        self.path = folder / "s"
+        self.address = f"unix://{self.path}"
+        self._kills = kills
         self.num_killed = 0
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(str(self.path))
+        self._listener.listen()
         threading.Thread(target=self._serve, daemon=True).start()
 
     def _serve(self) -> None:
@@ -447,7 +523,7 @@ class KillingProxy:
     def _answer(self, client: socket.socket) -> None:
         credentials = client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
         request = client.recv(1 << 20)
-        if b"/start" in request.split(b"\r\n")[0] and not self.num_killed:
+        if b"/start" in request.split(b"\r\n")[0] and self._kills and not self.num_killed:
             self.num_killed += 1
             os.kill(int.from_bytes(credentials[:4], sys.byteorder), signal.SIGKILL)
             client.close()
@@ -462,11 +538,11 @@ class KillingProxy:
 def test_a_container_whose_init_dies_before_its_start_is_started_once(
     engine: str, make_plan: MakePlan, tmp_path: Path
 ) -> None:
-    proxy = KillingProxy(tmp_path)
+    relay = Relay(tmp_path, kills=True)
     plan = make_plan("echo once >> /opt/ml/runs")
-    sandbox = made(engine=proxy.address)
+    sandbox = made(engine=relay.address)
     sandbox.start(plan)
-    assert proxy.num_killed == 1
+    assert relay.num_killed == 1
     assert wait(sandbox, plan) == Exited(0)
     assert (plan.ml / "runs").read_text() == "once\n"
 

@@ -22,6 +22,7 @@ CAPABILITIES = (
     "SYS_CHROOT",
 )
 """What root keeps; another user has none."""
+ENGINES_NETWORKS = ("bridge", "default", "host", "none")
 _ALL_GPUS = ("all",)
 _GROUP_SIGNALS = "TINI_KILL_PROCESS_GROUP"
 """Has the engine's init pass signals to the whole process group."""
@@ -48,13 +49,19 @@ class ContainerPlan:
     user: str = ""
     """UID:GID, or a name of the image's; empty: whom the image says. `SandboxPlan.user` wins."""
     network: str = ""
-    """Made when it is not there, removed after the last host. Empty: the engine's default."""
+    """Made when it is not there, removed after the last host; or one that every engine has, `none`
+    among them. Empty: the engine's default."""
     aliases: Sequence[str] = ()
     """Under which the others on the network find this host."""
     has_read_only_root: bool = False
     brings_code: bool = False
     """The image has the script below /opt/ml/code, as by COPY in its Dockerfile: so the folders of
     `ml` are shown one by one, and not as a whole that would hide it."""
+
+
+def own_network(container: ContainerPlan) -> str:
+    """The network that we make and remove; empty when there is none."""
+    return "" if container.network in ENGINES_NETWORKS else container.network
 
 
 def labels(plan: SandboxPlan, container: ContainerPlan, mark: str) -> dict[str, str]:
@@ -172,12 +179,14 @@ def _limits(container: ContainerPlan) -> dict[str, Any]:
 
 
 def _network(plan: SandboxPlan, container: ContainerPlan) -> dict[str, Any]:
-    if container.network:
-        return {"NetworkMode": container.network}
-    return {"ExtraHosts": [f"{name}:{address}" for name, address in plan.addresses.items()]}
+    network: dict[str, Any] = {"NetworkMode": container.network} if container.network else {}
+    if own_network(container):
+        return network
+    hosts = [f"{name}:{address}" for name, address in plan.addresses.items()]
+    return {**network, "ExtraHosts": hosts}
 
 
 def _endpoints(container: ContainerPlan) -> dict[str, Any]:
-    if not container.network:
+    if not own_network(container):
         return {}
     return {"EndpointsConfig": {container.network: {"Aliases": list(container.aliases)}}}

@@ -19,6 +19,7 @@ from trackside.supervisor.container_request import (
     container_request,
     follows_entrypoint,
     labels,
+    own_network,
 )
 from trackside.supervisor.engine_client import Engine, EngineError, EngineUnreachable
 from trackside.supervisor.process_sandbox import _check, _declare, _lock, run_init
@@ -184,7 +185,7 @@ class ContainerSandbox(Sandbox):
             "engine": self._container.engine,
             "request": container_request(plan, self._container, intent.mark, str(pipe)),
             "follows_entrypoint": follows_entrypoint(plan, self._container),
-            "network": self._container.network,
+            "network": own_network(self._container),
             "adopts": has_started(folder),
             "root": root.pid if root else 0,
             "root_since": root.started if root else None,
@@ -221,8 +222,8 @@ class ContainerSandbox(Sandbox):
         if container is not None:
             self._engine.remove(container) if removes else self._engine.kill(container, number)
         if removes:
-            if self._container.network:
-                self._engine.remove_network(self._container.network)
+            if network := own_network(self._container):
+                self._engine.remove_network(network)
             (plan.folder / PIPE).unlink(missing_ok=True)
 
     def _deliver_again(self, plan: SandboxPlan) -> None:

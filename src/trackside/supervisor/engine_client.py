@@ -71,7 +71,7 @@ class Engine:
             raise EngineUnreachable(self._silence(error)) from error
         finally:
             connection.close()
-        return self._read(b"".join(pieces))
+        return self._read(b"".join(pieces), has_body=method != "HEAD")
 
     def send(
         self,
@@ -179,22 +179,25 @@ class Engine:
             "docker`, or name its socket by DOCKER_HOST. Jobs without an image need none."
         )
 
-    def _read(self, answer: bytes) -> "Any":
-        head, _, body = answer.partition(b"\r\n\r\n")
+    def _read(self, answer: bytes, *, has_body: bool) -> "Any":
+        """An answer may break off anywhere: what is missing must not look like `nothing found`."""
+        head, end, body = answer.partition(b"\r\n\r\n")
         words = head.split(b" ", 2)
-        if len(words) < 2 or not words[1].isdigit():
-            raise EngineUnreachable(f"The Docker engine at {self.address} broke off its answer.")
+        if not end or len(words) < 2 or not words[1].isdigit():
+            raise EngineUnreachable(self._broken_off)
         status = int(words[1])
         if status >= 400:
             raise EngineRefused(status, _message(body))
-        if status in _NO_CONTENT or not body.strip():
+        if status in _NO_CONTENT or not has_body:
             return None
         try:
             return json.loads(body)
         except ValueError as error:
-            raise EngineUnreachable(
-                f"The Docker engine at {self.address} broke off its answer."
-            ) from error
+            raise EngineUnreachable(self._broken_off) from error
+
+    @property
+    def _broken_off(self) -> str:
+        return f"The Docker engine at {self.address} broke off its answer."
 
 
 def _target(path: str, query: "Mapping[str, object] | None") -> str:
