@@ -138,7 +138,7 @@ def test_code_that_an_image_brings_is_not_hidden(
     engine: str, make_plan: MakePlan, tmp_path: Path
 ) -> None:
     (tmp_path / "train.sh").write_text("cat /opt/ml/input/a; echo b > /opt/ml/model/b")
-    archive = shutil.copy(FOLDER / "shell.tar", tmp_path)
+    archive = str(shutil.copy(FOLDER / "shell.tar", tmp_path))
     with tarfile.open(archive, "a") as tar:
         tar.add(tmp_path / "train.sh", "opt/ml/code/train.sh")
     name = f"trackside-test/code-{os.getpid()}"
