@@ -502,13 +502,14 @@ def test_a_dead_supervisor_is_started_again(engine: str, make_plan: MakePlan) ->
 
 
 class Relay:
-    """A socket beside the engine's that passes requests on. If it `kills`, it does so but for the
-    first start: then it kills who asked."""
+    """A socket beside the engine's that passes requests on; but who first asks for what is named by
+    `kills` is killed, before the engine has heard it or after."""
 
-    def __init__(self, folder: Path, *, kills: bool = False) -> None:
+    def __init__(self, folder: Path, *, kills: bytes = b"", after: bool = False) -> None:
         self.path = folder / "s"
         self.address = f"unix://{self.path}"
         self._kills = kills
+        self._is_after = after
         self.num_killed = 0
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(str(self.path))
@@ -521,30 +522,60 @@ class Relay:
             threading.Thread(target=self._answer, args=[client], daemon=True).start()
 
     def _answer(self, client: socket.socket) -> None:
-        credentials = client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
-        request = client.recv(1 << 20)
-        if b"/start" in request.split(b"\r\n")[0] and self._kills and not self.num_killed:
-            self.num_killed += 1
-            os.kill(int.from_bytes(credentials[:4], sys.byteorder), signal.SIGKILL)
-            client.close()
-            return
-        with socket.socket(socket.AF_UNIX) as engine, client:
+        with client:
+            request = client.recv(1 << 20)
+            target = request.split(b" ", 2)[1]
+            is_last = bool(self._kills) and self._kills in target and not self.num_killed
+            if is_last and not self._is_after:
+                return self._kill(client)
+            answer = self._ask(request)
+            if is_last:
+                return self._kill(client)
+            client.sendall(answer)
+
+    def _ask(self, request: bytes) -> bytes:
+        with socket.socket(socket.AF_UNIX) as engine:
             engine.connect(ADDRESS.removeprefix("unix://"))
             engine.sendall(request)
-            while data := engine.recv(1 << 16):
-                client.sendall(data)
+            return b"".join(iter(lambda: engine.recv(1 << 16), b""))
+
+    def _kill(self, client: socket.socket) -> None:
+        self.num_killed += 1
+        credentials = client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+        os.kill(int.from_bytes(credentials[:4], sys.byteorder), signal.SIGKILL)
 
 
-def test_a_container_whose_init_dies_before_its_start_is_started_once(
-    engine: str, make_plan: MakePlan, tmp_path: Path
+@pytest.mark.parametrize("after", [False, True])
+def test_a_container_whose_init_dies_at_its_start_is_started_once(
+    engine: str, make_plan: MakePlan, tmp_path: Path, after: bool
 ) -> None:
-    relay = Relay(tmp_path, kills=True)
+    relay = Relay(tmp_path, kills=b"/start", after=after)
     plan = make_plan("echo once >> /opt/ml/runs")
     sandbox = made(engine=relay.address)
     sandbox.start(plan)
     assert relay.num_killed == 1
     assert wait(sandbox, plan) == Exited(0)
     assert (plan.ml / "runs").read_text() == "once\n"
+
+
+def test_a_container_whose_init_dies_when_it_is_created_can_be_started_or_removed(
+    engine: str, make_plan: MakePlan, tmp_path: Path
+) -> None:
+    for number, ends in enumerate((True, False)):
+        (tmp_path / str(number)).mkdir()
+        relay = Relay(tmp_path / str(number), kills=b"/containers/create", after=True)
+        plan = make_plan("echo once >> /opt/ml/runs")
+        sandbox = made(engine=relay.address)
+        with pytest.raises(SandboxError, match="ended before it started"):
+            sandbox.start(plan)
+        assert sandbox.poll(plan) is None
+        assert len(ours([plan])) == 1
+        if ends:
+            assert run(sandbox, plan) == Exited(0)
+            assert (plan.ml / "runs").read_text() == "once\n"
+        else:
+            sandbox.signal(plan, signal.SIGKILL)
+            assert ours([plan]) == []
 
 
 def test_a_script_outlives_the_engine(make_plan: MakePlan) -> None:

@@ -73,7 +73,8 @@ class ContainerSandbox(Sandbox):
         self._init_at = 0.0
 
     def start(self, plan: SandboxPlan) -> None:
-        """Returns when the container runs, or raises with nothing left behind.
+        """Returns when the container runs, or raises; then SIGKILL removes what there may be of it,
+        should init have been killed, or the engine, just then.
 
         The caller becomes the supervisor that init watches, as in the process sandbox.
         """
@@ -91,7 +92,6 @@ class ContainerSandbox(Sandbox):
                 return
             said, _, text = self._spawn(plan, intent, lock).partition("\n")
             if said != "started" and not has_started(folder):
-                (folder / PIPE).unlink(missing_ok=True)
                 raise SandboxError(text or _silent(plan))
 
     def poll(self, plan: SandboxPlan) -> SandboxState | None:
@@ -135,9 +135,10 @@ class ContainerSandbox(Sandbox):
 
     def signal(self, plan: SandboxPlan, number: int) -> None:
         intent = read_intent(plan.folder)
-        if intent is None or not has_started(plan.folder):
+        if intent is None:
             return
-        is_over = _read_over(plan) or intent.boot_id != process_table.boot_id()
+        is_of_this_boot = intent.boot_id == process_table.boot_id()
+        is_over = not has_started(plan.folder) or not is_of_this_boot or _read_over(plan)
         if is_over and (number != _SIGKILL or not (plan.folder / PIPE).exists()):
             return
         try:
