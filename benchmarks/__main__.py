@@ -12,6 +12,7 @@ from benchmarks.report import as_table, write_json
 
 NAMES = (
     "startup",
+    "containers",
     "download",
     "pack",
     "unpack",

@@ -13,7 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.docker_engine import SHELL, docker_engine
 from tests.wait import until
+from trackside.supervisor.container_request import ContainerPlan
+from trackside.supervisor.container_sandbox import ContainerSandbox
 from trackside.supervisor.process_sandbox import ProcessSandbox, available
 from trackside.supervisor.sandbox import Exited, Running, Sandbox, SandboxPlan
 from trackside.supervisor.user_folders import hand_over
@@ -34,11 +37,22 @@ class Made:
         return ProcessSandbox(self.isolation)
 
 
+@dataclass(frozen=True)
+class Contained:
+    user: JobUser | None = None
+
+    def __call__(self) -> Sandbox:
+        plan = ContainerPlan(image=SHELL, engine=docker_engine(), network="none")
+        return ContainerSandbox(plan)
+
+
 SANDBOXES = [
     pytest.param(Made("root"), id="process-root", marks=needs_root),
     pytest.param(Made("root", find_user("65533")), id="process-as-another", marks=needs_root),
     pytest.param(Made("user"), id="process-user", marks=needs_namespaces),
     pytest.param(Made("none"), id="process-none"),
+    pytest.param(Contained(), id="container"),
+    pytest.param(Contained(find_user("65533")), id="container-as-another", marks=needs_root),
 ]
 FIND_ML = 'ML="${SAGEMAKER_BASE_DIR:-/opt/ml}"\n'
 

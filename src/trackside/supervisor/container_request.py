@@ -1,0 +1,192 @@
+"""What the Docker engine is asked for: a sandbox's plan as the body of a create request. Pure."""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from trackside.quick_dataclass import dataclass
+from trackside.supervisor.sandbox import SandboxPlan
+
+OUTPUT, LOG = "/run/trackside/output", "/run/trackside/log"
+"""Where a container sees the pipe that it writes to, and the log that comes of it."""
+MARK_LABEL = "trackside.nonce"
+CAPABILITIES = (
+    "CHOWN",
+    "DAC_OVERRIDE",  # channels belong to whom they belong
+    "FOWNER",
+    "FSETID",
+    "KILL",
+    "NET_BIND_SERVICE",
+    "SETGID",  # with the next two, sshd between the hosts of an MPI job
+    "SETUID",
+    "SYS_CHROOT",
+)
+"""What root keeps; another user has none."""
+ENGINES_NETWORKS = ("bridge", "default", "host", "none")
+_ALL_GPUS = ("all",)
+_GROUP_SIGNALS = "TINI_KILL_PROCESS_GROUP"
+"""Has the engine's init pass signals to the whole process group."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerPlan:
+    """What a container has beyond what any sandbox has."""
+
+    image: str
+    entrypoint: Sequence[str] = ()
+    """With `arguments`, as in a training job's AlgorithmSpecification; not used when the sandbox's
+    plan has a command."""
+    arguments: Sequence[str] = ()
+    job: str = ""
+    """Its name, for people who list containers."""
+    engine: str
+    """The engine's address, unix://…"""
+    cores: float | None = None
+    memory_bytes: int | None = None
+    shared_memory_bytes: int | None = None
+    gpus: Sequence[str] = ()
+    """Numbers or names as the driver has them, or `all`."""
+    user: str = ""
+    """UID:GID, or a name of the image's; empty: whom the image says. `SandboxPlan.user` wins."""
+    network: str = ""
+    """Made when it is not there, removed after the last host; or one that every engine has, `none`
+    among them. Empty: the engine's default."""
+    aliases: Sequence[str] = ()
+    """Under which the others on the network find this host."""
+    has_read_only_root: bool = False
+    brings_code: bool = False
+    """The image has the script below /opt/ml/code, as by COPY in its Dockerfile: so the folders of
+    `ml` are shown one by one, and not as a whole that would hide it."""
+
+
+def own_network(container: ContainerPlan) -> str:
+    """The network that we make and remove; empty when there is none."""
+    return "" if container.network in ENGINES_NETWORKS else container.network
+
+
+def labels(plan: SandboxPlan, container: ContainerPlan, mark: str) -> dict[str, str]:
+    return {"trackside.job": container.job, "trackside.host": plan.host, MARK_LABEL: mark}
+
+
+def container_request(
+    plan: SandboxPlan, container: ContainerPlan, mark: str, pipe: str
+) -> dict[str, Any]:
+    """`pipe` is where the container's output goes, on this machine."""
+    user = _user(plan, container)
+    return {
+        "Image": container.image,
+        "Entrypoint": ["/bin/sh", "-c", _shell_script(plan), "sh"],
+        "Cmd": _command(plan, container),
+        "Env": [*_variables(plan.environment), f"{_GROUP_SIGNALS}=1"],
+        "User": user,
+        "Hostname": plan.host,
+        "Labels": labels(plan, container, mark),
+        "Healthcheck": {"Test": ["NONE"]},
+        "HostConfig": {
+            "Init": True,
+            "LogConfig": {"Type": "none"},
+            "Mounts": _mounts(plan, container, pipe),
+            "SecurityOpt": ["no-new-privileges"],
+            "CapDrop": ["ALL"],
+            "CapAdd": list(CAPABILITIES) if user.split(":")[0] in ("", "0", "root") else [],
+            "GroupAdd": [str(gid) for gid in plan.user.groups] if plan.user else [],
+            "ReadonlyRootfs": container.has_read_only_root,
+            "Tmpfs": {"/tmp": ""} if container.has_read_only_root else {},
+            **_limits(container),
+            **_network(plan, container),
+        },
+        "NetworkingConfig": _endpoints(container),
+    }
+
+
+def follows_entrypoint(plan: SandboxPlan, container: ContainerPlan) -> bool:
+    """Whether the image's own entry point comes before `Cmd`."""
+    return not plan.command and not container.entrypoint
+
+
+def _command(plan: SandboxPlan, container: ContainerPlan) -> list[str]:
+    """As SageMaker has it: given an entry point, the image's own and the argument `train` are both
+    dropped."""
+    if plan.command:
+        return list(plan.command)
+    if container.entrypoint:
+        return [*container.entrypoint, *container.arguments]
+    return list(container.arguments or ("train",))
+
+
+def _shell_script(plan: SandboxPlan) -> str:
+    """Leads the output to our pipe, then becomes the command.
+
+    The pipe is opened for reading, too: so a writer waits while nobody reads, and is never killed
+    for it.
+    """
+    lines = [f"unset {_GROUP_SIGNALS}", f"exec </dev/null 1<>{OUTPUT} 2>&1"]
+    if plan.log_variable:
+        lines.append(f"exec 3<{LOG}; export {plan.log_variable}=3")
+    if plan.umask is not None:
+        lines.append(f"umask {plan.umask:04o}")
+    missing = "'$1' cannot be started: the image has no such program"
+    lines.append(f'command -v "$1" >/dev/null || {{ echo "{missing}"; exit 127; }}')
+    return "\n".join([*lines, 'exec "$@"'])
+
+
+def _variables(environment: Mapping[str, str]) -> list[str]:
+    return [f"{name}={value}" for name, value in environment.items()]
+
+
+def _user(plan: SandboxPlan, container: ContainerPlan) -> str:
+    if plan.user is not None:
+        return f"{plan.user.uid}:{plan.user.gid}"
+    if container.user or os.geteuid() == 0:
+        return container.user
+    return f"{os.geteuid()}:{os.getegid()}"  # or we could neither pack nor remove its files
+
+
+def _mounts(plan: SandboxPlan, container: ContainerPlan, pipe: str) -> list[dict[str, Any]]:
+    shown = {"/opt/ml": plan.ml}
+    if container.brings_code:
+        parts = sorted(plan.ml.iterdir()) if plan.ml.exists() else []
+        shown = {f"/opt/ml/{part.name}": part for part in parts if part.name != "code"}
+    shown |= plan.mounts
+    mounts = [
+        _mount(str(source.resolve()), target, is_read_only=target in plan.read_only)
+        for target, source in shown.items()
+    ]
+    mounts.append(_mount(pipe, OUTPUT))
+    if plan.log_variable:
+        mounts.append(_mount(str(plan.log.resolve()), LOG, is_read_only=True))
+    return mounts
+
+
+def _mount(source: str, target: str, *, is_read_only: bool = False) -> dict[str, Any]:
+    return {"Type": "bind", "Source": source, "Target": target, "ReadOnly": is_read_only}
+
+
+def _limits(container: ContainerPlan) -> dict[str, Any]:
+    limits: dict[str, Any] = {}
+    if container.cores:
+        limits["NanoCpus"] = round(container.cores * 1e9)
+    if container.memory_bytes:
+        limits["Memory"] = limits["MemorySwap"] = container.memory_bytes  # so there is no swap
+    if container.shared_memory_bytes:
+        limits["ShmSize"] = container.shared_memory_bytes
+    if container.gpus:
+        which: dict[str, Any] = {"DeviceIDs": list(container.gpus)}
+        if tuple(container.gpus) == _ALL_GPUS:
+            which = {"Count": -1}
+        limits["DeviceRequests"] = [{**which, "Capabilities": [["gpu"]]}]
+    return limits
+
+
+def _network(plan: SandboxPlan, container: ContainerPlan) -> dict[str, Any]:
+    network: dict[str, Any] = {"NetworkMode": container.network} if container.network else {}
+    if own_network(container):
+        return network
+    hosts = [f"{name}:{address}" for name, address in plan.addresses.items()]
+    return {**network, "ExtraHosts": hosts}
+
+
+def _endpoints(container: ContainerPlan) -> dict[str, Any]:
+    if not own_network(container):
+        return {}
+    return {"EndpointsConfig": {container.network: {"Aliases": list(container.aliases)}}}

@@ -1,0 +1,228 @@
+"""The few calls of the Docker Engine API that a container sandbox needs, over a Unix socket.
+
+One request per connection, as HTTP/1.0: so an answer ends where its connection ends. Runs inside
+the sandbox's init, so it imports nothing slow: http.client takes five times as long to load as the
+socket alone, and the package `docker` fourteen times.
+"""
+
+import json
+import os
+import socket
+
+TYPE_CHECKING = False  # typing itself takes milliseconds
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+ANSWER_SECONDS = 60.0
+"""For one call. Creating or starting a container takes long on a machine that hardly moves."""
+_UNIX = "unix://"
+_PIECE_BYTES = 1 << 16
+_NO_CONTENT = (204, 304)
+_UNESCAPED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/")
+
+
+class EngineError(Exception):
+    """The message is one sentence, or two: what is wrong, and what to type."""
+
+
+class EngineUnreachable(EngineError):
+    """Nobody answers. It may be starting again, with the containers alive meanwhile."""
+
+
+class EngineRefused(EngineError):
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+def find_engine(environ: "Mapping[str, str]") -> str:
+    """The address of this user's engine: what DOCKER_HOST names, or the first socket there is."""
+    if named := environ.get("DOCKER_HOST"):
+        return named
+    home, runtime = environ.get("HOME", "/"), environ.get("XDG_RUNTIME_DIR", "/run")
+    places = (
+        "/var/run/docker.sock",
+        f"{runtime}/docker.sock",  # without root
+        f"{home}/.docker/run/docker.sock",  # Docker Desktop
+        f"{runtime}/podman/podman.sock",
+    )
+    return _UNIX + next((place for place in places if os.path.exists(place)), places[0])
+
+
+class Engine:
+    """Keeps no connection and no state: the engine may come and go between two calls."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        query: "Mapping[str, object] | None" = None,
+        body: object = None,
+    ) -> "Any":
+        """The answer's JSON; None when it has none."""
+        connection = self.send(method, path, query, body)
+        try:
+            pieces = list(iter(lambda: connection.recv(_PIECE_BYTES), b""))
+        except OSError as error:
+            raise EngineUnreachable(self._silence(error)) from error
+        finally:
+            connection.close()
+        return self._read(b"".join(pieces), has_body=method != "HEAD")
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        query: "Mapping[str, object] | None" = None,
+        body: object = None,
+    ) -> socket.socket:
+        """A connection on which the answer will come, and which is closed when it is complete."""
+        data = b"" if body is None else json.dumps(body).encode()
+        head = (
+            f"{method} {_target(path, query)} HTTP/1.0\r\nHost: docker\r\n"
+            f"Content-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n"
+        )
+        connection = socket.socket(socket.AF_UNIX)
+        connection.settimeout(ANSWER_SECONDS)
+        try:
+            connection.connect(self._socket_path())
+            connection.sendall(head.encode() + data)
+        except OSError as error:
+            connection.close()
+            raise EngineUnreachable(self._silence(error)) from error
+        except EngineError:
+            connection.close()
+            raise
+        return connection
+
+    def image(self, name: str) -> "Any":
+        try:
+            return self.call("GET", f"/images/{name}/json")
+        except EngineRefused as error:
+            if error.status != 404:
+                raise
+            raise EngineRefused(
+                404,
+                f"There is no image {name!r} on this machine. Get it by `docker pull {name}`, or "
+                f"make it by `docker build -t {name} .`",
+            ) from error
+
+    def find(self, label: str) -> str | None:
+        """The container with this label, running or not."""
+        filters = json.dumps({"label": [label]})
+        found = self.call("GET", "/containers/json", {"all": 1, "filters": filters})
+        return found[0]["Id"] if found else None
+
+    def inspect(self, container: str) -> "Any":
+        """None when there is no such container."""
+        return _unless_gone(lambda: self.call("GET", f"/containers/{container}/json"))
+
+    def kill(self, container: str, number: int) -> None:
+        """Of the container's first process. One that has ended, or is not there, is success."""
+        _unless_gone(
+            lambda: self.call("POST", f"/containers/{container}/kill", {"signal": number}), 409
+        )
+
+    def remove(self, container: str) -> None:
+        """Killed if it runs, with its unnamed volumes. One that is being removed is success."""
+        _unless_gone(
+            lambda: self.call("DELETE", f"/containers/{container}", {"force": 1, "v": 1}), 409
+        )
+
+    def has_file(self, container: str, path: str) -> bool:
+        try:
+            self.call("HEAD", f"/containers/{container}/archive", {"path": path})
+        except EngineRefused as error:
+            return error.status != 404
+        return True
+
+    def make_network(self, name: str, labels: "Mapping[str, str]") -> None:
+        """A bridge on which containers find each other by name, unless there is one.
+
+        Hosts that start at one moment may make several of that name: the first by id is kept.
+        """
+        if not self._networks(name):
+            self.call("POST", "/networks/create", body={"Name": name, "Labels": dict(labels)})
+            for extra in self._networks(name)[1:]:
+                _unless_gone(lambda extra=extra: self.call("DELETE", f"/networks/{extra}"), 403)
+
+    def remove_network(self, name: str) -> None:
+        """Unless a container is still on it."""
+        _unless_gone(lambda: self.call("DELETE", f"/networks/{name}"), 403)
+
+    def _networks(self, name: str) -> list[str]:
+        filters = json.dumps({"name": [name]})  # which also finds longer names
+        found = self.call("GET", "/networks", {"filters": filters})
+        return sorted(each["Id"] for each in found if each["Name"] == name)
+
+    def _socket_path(self) -> str:
+        if not self.address.startswith(_UNIX):
+            raise EngineUnreachable(
+                f"The Docker engine {self.address!r} is not on this machine, whose folders its "
+                "containers are to see. Let DOCKER_HOST begin with unix://, or unset it."
+            )
+        return self.address.removeprefix(_UNIX)
+
+    def _silence(self, error: OSError) -> str:
+        if isinstance(error, PermissionError):
+            return (
+                f"You may not use the Docker engine at {self.address}. Become a member of its "
+                "group by `sudo usermod -aG docker $USER`, and log in again."
+            )
+        why = error.strerror or "it does not answer"
+        return (
+            f"No Docker engine at {self.address}: {why}. Start one by `sudo systemctl start "
+            "docker`, or name its socket by DOCKER_HOST. Jobs without an image need none."
+        )
+
+    def _read(self, answer: bytes, *, has_body: bool) -> "Any":
+        """An answer may break off anywhere: what is missing must not look like `nothing found`."""
+        head, end, body = answer.partition(b"\r\n\r\n")
+        words = head.split(b" ", 2)
+        if not end or len(words) < 2 or not words[1].isdigit():
+            raise EngineUnreachable(self._broken_off)
+        status = int(words[1])
+        if status >= 400:
+            raise EngineRefused(status, _message(body))
+        if status in _NO_CONTENT or not has_body:
+            return None
+        try:
+            return json.loads(body)
+        except ValueError as error:
+            raise EngineUnreachable(self._broken_off) from error
+
+    @property
+    def _broken_off(self) -> str:
+        return f"The Docker engine at {self.address} broke off its answer."
+
+
+def _target(path: str, query: "Mapping[str, object] | None") -> str:
+    words = "&".join(f"{key}={_escaped(str(value))}" for key, value in (query or {}).items())
+    return _escaped(path) + (f"?{words}" if words else "")
+
+
+def _escaped(text: str) -> str:
+    """As urllib.parse.quote does it, which takes milliseconds to load."""
+    return "".join(
+        chr(byte) if chr(byte) in _UNESCAPED else f"%{byte:02X}" for byte in text.encode()
+    )
+
+
+def _message(body: bytes) -> str:
+    try:
+        return str(json.loads(body)["message"])
+    except (ValueError, LookupError, TypeError):
+        return body.decode(errors="replace").strip() or "The Docker engine gave no reason."
+
+
+def _unless_gone(call: "Any", *others: int) -> "Any":
+    try:
+        return call()
+    except EngineRefused as error:
+        if error.status not in (404, *others):
+            raise
+        return None

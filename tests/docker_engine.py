@@ -1,0 +1,118 @@
+"""The Docker engine that `.ci/docker` starts, or the one that DOCKER_HOST names; and one of a
+test's own, which it may kill."""
+
+import functools
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.wait import until
+from trackside.supervisor.engine_client import Engine, EngineError
+
+PYTHON = "trackside-test/python"
+"""Debian's Python 3.11 with pip, and a shell."""
+SHELL = "trackside-test/shell"
+"""A shell and a few programs; no Python."""
+FOLDER = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "trackside-tests/docker")
+ADDRESS = os.environ.get("DOCKER_HOST") or f"unix://{FOLDER}/docker.sock"
+
+
+@functools.cache
+def engine_problem() -> str:
+    """Why tests cannot have containers; empty when they can."""
+    try:
+        for image in (PYTHON, SHELL):
+            Engine(ADDRESS).image(image)
+    except EngineError as error:
+        return f"no Docker engine for tests (.ci/docker starts one): {error}"
+    return ""
+
+
+def docker_engine() -> str:
+    """Its address. Skips without one, unless TRACKSIDE_REQUIRE names docker."""
+    if problem := engine_problem():
+        if "docker" in os.environ.get("TRACKSIDE_REQUIRE", "").split(","):
+            pytest.fail(problem)
+        pytest.skip(problem)
+    return ADDRESS
+
+
+def docker(*arguments: str, address: str = ADDRESS) -> str:
+    """What Docker's own client says."""
+    command = ["docker", "--host", address, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+class OwnEngine:
+    """With live-restore: containers go on while it is dead. As on most machines, containerd is a
+    service of its own, and not the engine's child."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.address = f"unix://{folder}/docker.sock"
+        places = [f"--{name}={folder}/containerd/{name}" for name in ("root", "state")]
+        socket = f"{folder}/containerd.sock"
+        self._containerd = self._run("containerd", *places, f"--address={socket}")
+        self._options = [
+            *("--iptables=false", "--bridge=none", "--storage-driver=overlay2", "--live-restore"),
+            *(f"--host={self.address}", f"--containerd={socket}"),
+            *(
+                f"--data-root={folder}/data",
+                f"--exec-root={folder}/exec",
+                f"--pidfile={folder}/pid",
+            ),
+        ]
+        self.start()
+
+    def start(self) -> None:
+        self._process = self._run("dockerd", *self._options)
+        until(self._answers)
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait(60)
+
+    def close(self) -> None:
+        """Containers included, or their mounts would stay."""
+        if self._process.poll() is not None:
+            self.start()
+        for container in docker("ps", "-aq", address=self.address).split():
+            Engine(self.address).remove(container)
+        for process in (self._process, self._containerd):
+            process.terminate()
+            process.wait(60)
+        subprocess.run(["umount", f"{self._folder}/data"], check=False, capture_output=True)
+        shutil.rmtree(self._folder)
+
+    def _run(self, *command: str) -> "subprocess.Popen[bytes]":
+        with (self._folder / "log").open("ab") as log:
+            return subprocess.Popen(command, stdout=log, stderr=log)
+
+    def _answers(self) -> bool:
+        assert self._process.poll() is None, (self._folder / "log").read_text()[-2000:]
+        try:
+            Engine(self.address).call("GET", "/version")
+        except EngineError:
+            return False
+        return True
+
+
+@contextmanager
+def own_engine() -> Iterator[OwnEngine]:
+    """Has the shell's image alone."""
+    docker_engine()
+    if os.geteuid() != 0 or not shutil.which("dockerd") or not (FOLDER / "shell.tar").exists():
+        pytest.skip("an engine of the test's own needs root, dockerd and what .ci/docker has made")
+    # Elsewhere than pytest's folders, whose names are too long for a socket's.
+    folder = Path(tempfile.mkdtemp(prefix="trackside-docker-"))
+    with closing(OwnEngine(folder)) as engine:
+        docker("import", str(FOLDER / "shell.tar"), SHELL, address=engine.address)
+        yield engine
