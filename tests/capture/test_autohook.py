@@ -383,7 +383,7 @@ def test_modules_in_a_plain_list_and_training_in_evaluation_mode_are_facts(tmp_p
     assert anatomy is not None
     assert [(each.type, each.has_gradient) for each in anatomy.strangers] == [("Linear", True)] * 2
     assert not any(each.is_optimized for each in anatomy.strangers)
-    # The first step is what tells a model in evaluation mode from one that is only asked.
+    # The first step distinguishes a model trained in evaluation mode from one that only predicts.
     assert [(each.training, each.count) for each in anatomy.backwards] == [(False, 3)]
 
 
@@ -410,7 +410,7 @@ def test_a_model_that_trains_later_is_found_and_its_teacher_does_not_change_its_
     anatomy = trackside.capture.read_anatomy(tmp_path / "t")
     assert anatomy is not None
     assert anatomy.models == ("Net", "Student")
-    # Its first update is what tells of the student.
+    # Its first update is what shows the student.
     assert [(each.training, each.count) for each in anatomy.backwards] == [(True, 59), (False, 1)]
     assert [each.num_steps for each in anatomy.optimizers] == [30, 30]
 

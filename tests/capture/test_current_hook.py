@@ -15,7 +15,7 @@ from trackside.capture.selection.save_config import SaveConfig
 from trackside.capture.trial import create_trial
 
 HOUR = "3600"
-"""The age of segments: what is seen before is seen because it was asked for."""
+"""The age of segments: what is seen earlier is seen because of a flush."""
 
 
 @pytest.fixture

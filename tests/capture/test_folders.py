@@ -13,10 +13,10 @@ MAY_IMPORT = {
     "selection": set(),
     "model": {"selection"},
     "writing": set(),
-    "taking": {"selection", "model", "writing"},
-    "vitals": {"model", "taking", "writing"},
-    "outlets": {"taking", "writing"},
-    "steps": {"selection", "model", "taking", "vitals", "outlets", "writing"},
+    "copying": {"selection", "model", "writing"},
+    "vitals": {"model", "copying", "writing"},
+    "sinks": {"copying", "writing"},
+    "steps": {"selection", "model", "copying", "vitals", "sinks", "writing"},
     "reading": {"selection", "writing"},
 }
 

@@ -280,7 +280,7 @@ def test_a_functional_loss_is_recorded_under_its_name(tmp_path):
 
 
 class Odd(nn.Module):
-    """Dict and keyword values, a loss inside, a parameter nobody calls weight, no gradient."""
+    """Dict and keyword values, a loss inside, a parameter not called weight, no gradient."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What the graph of a loss tells of the model that it was computed by."""
+"""What the graph of a loss shows about the model that computed it."""
 
 from typing import Any
 

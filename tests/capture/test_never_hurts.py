@@ -150,7 +150,7 @@ def test_training_is_bit_identical_with_and_without_the_hook(tmp_path, mode, way
     assert watched == trained(WAYS[way](), None)
 
 
-# Dynamo itself looks at `.grad` of the tensors that pass a graph break.
+# Dynamo itself reads `.grad` of the tensors that pass a graph break.
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")
 @pytest.mark.parametrize("mode", ["default", "reductions", "now and then", "ring", "only vitals"])
 def test_a_compiled_training_is_bit_identical(tmp_path, mode):

@@ -89,7 +89,7 @@ def test_weights_and_gradients_of_a_compiled_model_cost_no_graph(tmp_path, when,
     assert trial.tensor("gradient/Net_sub.fc.weight").steps() == [0, 3, 6, 9]
 
 
-# Dynamo itself looks at `.grad` of the tensors that pass a graph break.
+# Dynamo itself reads `.grad` of the tensors that pass a graph break.
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")
 @pytest.mark.parametrize("make", [Net, sequential])
 def test_activations_of_a_compiled_model_break_the_graph_only_where_saved(tmp_path, make):

@@ -322,7 +322,7 @@ def test_a_restarted_job_that_repeats_steps_is_read_with_its_newer_values(tmp_pa
         for step in range(2, 5) if value == 2.0 else range(4):
             writer.add(record(step, value))
         writer.close(end_marker=value == 2.0)
-        time.sleep(0.002)  # sessions are told apart by their millisecond
+        time.sleep(0.002)  # sessions differ by their millisecond
     trial = create_trial(str(tmp_path))
     found = {step: float(v[0]) for step, v in trial.tensor("w").values().items()}
     assert found == {0: 1.0, 1: 1.0, 2: 2.0, 3: 2.0, 4: 2.0}

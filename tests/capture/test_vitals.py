@@ -382,7 +382,7 @@ def test_large_activations_are_sampled_and_the_result_is_about_right():
 
 
 def taken(cost: float, duration: float, num_steps: int, *, pause_at: int = -1) -> list[int]:
-    """The steps that are looked at, where each look costs so many seconds, and one of them ten."""
+    """The sampled steps, where each sample costs so many seconds, and one of them ten."""
     schedule = Schedule(share=0.01)
     steps = []
     for count in range(num_steps):

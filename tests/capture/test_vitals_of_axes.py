@@ -1,5 +1,5 @@
-"""What vitals tell of axes that are mixed up, of padding, of carried states and of targets among
-the inputs."""
+"""What vitals show about axes that are mixed up, padding, carried states and targets among the
+inputs."""
 
 from typing import Any
 
@@ -138,7 +138,7 @@ def test_targets_within_the_model_that_are_its_tokens_are_seen_all_the_same(tmp_
 
 
 class Reader(nn.Module):
-    """Keeps its state from call to call, or begins anew."""
+    """Carries its state from call to call, or resets it."""
 
     def __init__(self, *, keeps: bool) -> None:
         super().__init__()

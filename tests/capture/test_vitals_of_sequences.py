@@ -1,4 +1,4 @@
-"""What vitals tell of sequences, of several losses in a step, and of gradients nobody uses."""
+"""What vitals show about sequences, several losses in a step, and unused gradients."""
 
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from tests.capture.test_vitals import anatomy_of, vital
 
 
 class Tokens(nn.Module):
-    """Says what `answer` makes of its tokens, for certain."""
+    """Predicts `answer` of its tokens with certainty."""
 
     def __init__(self, answer: Any) -> None:
         super().__init__()

@@ -73,7 +73,7 @@ def test_segment_names_sort_in_the_order_of_writing_across_restarts(tmp_path):
         writer = SegmentWriter(str(tmp_path), "worker_0", home=tmp_path, limits=EAGER)
         writer.add(record(10 - run))
         writer.close(end_marker=False)
-        time.sleep(0.002)  # sessions are told apart by their millisecond
+        time.sleep(0.002)  # sessions differ by their millisecond
     first_steps = [contents_of(path.read_bytes()).steps[0][0] for path in segments(tmp_path)]
     assert first_steps == [10, 9, 8]
     assert not (tmp_path / "training_job_end.ts").exists()
@@ -197,7 +197,7 @@ def test_a_worker_name_that_would_leave_the_folder_is_refused(tmp_path, name):
 
 
 def test_a_written_record_is_let_go_at_once(tmp_path):
-    """The hook uses its memory again as soon as nobody refers to it."""
+    """The hook uses its memory again as soon as nothing refers to it."""
     writer = SegmentWriter(str(tmp_path), "worker_0", home=tmp_path, limits=EAGER)
     value = np.ones(1000)
     gone = weakref.ref(value)

@@ -142,7 +142,7 @@ def test_the_best_of_a_curve_without_a_finite_value_is_none():
 
 
 def test_a_long_curve_is_compared_in_little_time():
-    """By what is looked at: a curve that is none of the others is known after a few points."""
+    """By what is compared: a curve unlike the others is recognized after a few points."""
     whole = RNG.standard_normal(200_000).cumsum().tolist()
     other = RNG.standard_normal(200_000).cumsum().tolist()
     drawn = curves_of(runs={"loss": whole}, TRAIN={"Net_output_0": other})

@@ -137,7 +137,7 @@ def test_rubbish_of_every_kind_neither_crashes_nor_ends_the_reading(library):
         data = rng.randbytes(length)
         assert decode(data, library).consumed == 0
         assert decode(good + data, library).consumed == len(good)
-        # Sound frames around content that is no event.
+        # Valid frames around content that is no event.
         decoded = decode(records.frame(data) + good, library)
         assert len(points(decoded)) == 1
 
@@ -243,7 +243,7 @@ def _tags_of_checksum_zero() -> list[bytes]:
             + wire.message(9, wire.message(1, wire.text(1, "scalars") + b"\xff"))
         ),
     ],
-    ids=["told twice", "negative step", "long number", "wrong holder", "broken metadata"],
+    ids=["repeated field", "negative step", "long number", "wrong holder", "broken metadata"],
 )  # fmt: skip
 def test_both_scanners_take_an_odd_event_for_the_same(content: bytes, compiled: ctypes.CDLL):
     results: list[object] = []

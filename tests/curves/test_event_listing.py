@@ -1,4 +1,4 @@
-"""A look at a long job asks the store for little, and misses nothing."""
+"""Listing a long job again costs little, and misses nothing."""
 
 from collections.abc import Iterator
 from itertools import count
@@ -19,7 +19,7 @@ NUM_PIECES = 50
 
 
 class CountingStore(FolderStore):
-    """Counts the keys that its listings have told."""
+    """Counts the keys in its listings."""
 
     listed = 0
 
@@ -126,7 +126,7 @@ def test_a_merge_between_two_listings_loses_and_doubles_nothing(tmp_path: Path):
         size = len(data)
         if step < 30:
             follower.update()
-    curves.merge(place)  # with ten pieces that nobody has read yet
+    curves.merge(place)  # with ten pieces that are not read yet
     file.close()
     follower.update()
     follower.update()

@@ -204,7 +204,7 @@ def test_a_record_whose_end_is_in_a_missing_piece_is_passed_over(tmp_path):
 
 
 class LongStore(FolderStore):
-    """Tells a size that a file had before it was cut."""
+    """Returns a size that a file had before it was cut."""
 
     def list(self, prefix: str = "", after: str = "") -> Iterator[Entry]:
         for entry in super().list(prefix, after):

@@ -163,7 +163,7 @@ def test_a_recreated_file_is_uploaded_again(site: Site):
     write(other, range(100, 130))
     content = other.path.read_bytes()
     shutil.rmtree(other.path.parent)
-    with file.path.open("r+b") as again:  # truncated, and longer than before by the next look
+    with file.path.open("r+b") as again:  # truncated, and longer than before by the next scan
         again.truncate(0)
         again.write(content)
     site.sync.tick()

@@ -27,7 +27,7 @@ class Host:
     def __init__(self, root: Path, *definitions: MetricDefinition) -> None:
         self.root = root
         self.definitions = definitions
-        self.log, self.times, self.reported = root / "log", root / "log.times", root / "told"
+        self.log, self.times, self.reported = root / "log", root / "log.times", root / "reported"
         self.log.touch()
         self.reported.mkdir(exist_ok=True)
         self.keeper = self.new_keeper()
@@ -138,7 +138,7 @@ def test_a_pattern_that_searches_for_ever_is_switched_off_and_the_others_go_on(t
     assert caplog.text.count("'hostile' is not collected any more") == 1
     state = json.loads((tmp_path / "totals.json").read_bytes())
     assert state["switched_off"].keys() == {HOSTILE.regex}
-    # Whoever takes over does not try it again.
+    # A process that takes over does not retry it.
     host.keeper = host.new_keeper()
     host.write(ENDLESS + b"loss=2\n", 101.0)
     host.keeper.tick(last=True)

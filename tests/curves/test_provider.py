@@ -147,7 +147,7 @@ def test_what_a_plugin_lists_is_the_same(
 
 
 def shown(tags: dict[str, Any]) -> dict[str, tuple[Any, ...]]:
-    """Without the name to display: a scalar's is its tag, whether that was said or not."""
+    """Without the name to display: a scalar's is its tag, given or not."""
     return {
         tag: (entry.max_step, entry.max_wall_time, entry.plugin_content, entry.description)
         + ((entry.max_length,) if hasattr(entry, "max_length") else ())

@@ -179,7 +179,7 @@ def test_a_refusal_is_not_retried(store: CloudStore, faulty: FaultProxy, status:
     faulty.requests.clear()
     with pytest.raises(AccessRefused, match="refused"):
         store.stat("k")
-    # The answer to HEAD has no body: one GET asks for the reason.
+    # The response to HEAD has no body: one GET fetches the reason.
     assert [request.line.split()[0] for request in faulty.requests] == ["HEAD", "GET"]
 
 

@@ -1,4 +1,4 @@
-"""Which S3 is meant, and who we are to it."""
+"""Which S3 endpoint and credentials are used."""
 
 from pathlib import Path
 

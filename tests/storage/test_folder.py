@@ -189,7 +189,7 @@ def check_refused(store: FolderStore) -> None:
 
 
 def run_as_nobody(check: Callable[[], None]) -> int:
-    """Root may read everything, so a child without its rights has to ask."""
+    """Root may read everything, so a child process without its rights tries."""
     child = os.fork()
     if child == 0:
         try:

@@ -1,4 +1,4 @@
-"""Keys given by a machine's surroundings, asked of servers that speak as EKS, ECS and EC2 do."""
+"""Keys from the platform, fetched from servers that respond as EKS, ECS and EC2 do."""
 
 import json
 import threading
@@ -23,7 +23,7 @@ SURROUNDED = S3Access(None, "eu-central-1", source="surroundings", advice="Set A
 
 @pytest.fixture(autouse=True)
 def long_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who gives keys here may stand still for a while."""
+    """The server may stall for a while."""
     monkeypatch.setattr(instance_credentials, "_SECONDS", 100.0)
 
 

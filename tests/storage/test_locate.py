@@ -146,7 +146,7 @@ def test_a_hurried_request_to_a_store_that_is_away_ends_within_seconds(
     "key", ["../../server", "a/../../../server/master.key", "..", "./a", "a/./b", "a/.."]
 )
 def test_no_key_leads_out_of_a_bucket_that_is_a_folder(key: str) -> None:
-    """Whoever reads `local` instead of asking the store would get a file of the server's."""
+    """Code that reads `local` instead of the store would get a file of the server's."""
     for uri in (f"s3://bucket/{key}", f"s3://bucket/{key}/"):
         with pytest.raises(InvalidKey, match="segment"):
             locate(uri, home=HOME)

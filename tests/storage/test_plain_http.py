@@ -18,13 +18,13 @@ from trackside.storage.credentials import s3_access
 from trackside.storage.store import Store
 from trackside.storage.transfer import PART_BYTES, download
 
-SIGNED = "GET .*X-Amz-Signature"  # in the address: no request of obstore's looks like this
+SIGNED = "GET .*X-Amz-Signature"  # in the address: no request of obstore has this form
 CONTENT = os.urandom(3 * PART_BYTES)
 
 
 @pytest.fixture(autouse=True)
 def long_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine that stands still for a while is nothing out of the ordinary here."""
+    """The machine may stall for a while."""
     monkeypatch.setattr(plain_http, "_CONNECT_SECONDS", 100.0)
     monkeypatch.setattr(plain_http, "_SILENCE_SECONDS", 100)
 
@@ -85,7 +85,7 @@ def test_another_version_is_not_taken(
 
 @contextmanager
 def answering(answer: bytes) -> Iterator[str]:
-    """A server for one request, which closes the connection in good order after its answer."""
+    """A server for one request, which closes the connection in good order after its response."""
 
     def serve() -> None:
         with listener.accept()[0] as line:

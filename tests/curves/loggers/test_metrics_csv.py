@@ -40,7 +40,7 @@ def test_a_process_that_takes_over_continues_after_the_last_row(logging: Logging
 @pytest.mark.parametrize(
     "content",
     [
-        "name,price\nx,3\n",  # somebody's data
+        "name,price\nx,3\n",  # a data set
         "epoch,loss",  # not a line yet
         "",
         "step," + ",".join(map(str, range(600))) + "\n",
