@@ -212,7 +212,9 @@ def test_starting_a_job_loads_nothing_that_only_draws():
 
 
 def test_what_starts_a_job_loads_nothing_that_looks_at_one():
-    code = "import sys, trackside.sdk.estimator, trackside.jobs.submitting; print(*sys.modules)"
+    code = (
+        "import sys, trackside.sdk.estimator, trackside.jobs.local_submitter; print(*sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
     names = (

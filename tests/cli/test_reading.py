@@ -26,7 +26,17 @@ THIRD_PARTY = {
 OF_OTHERS = {
     *(
         f"trackside.jobs.{name}"
-        for name in ("disk", "jobs", "placing", "reconcile", "scheduler", "submit", "submitting")
+        for name in (
+            "garbage_collection",
+            "job_service",
+            "jobs",
+            "local_controller",
+            "local_submitter",
+            "reconcile",
+            "scheduler",
+            "start_supervisor",
+            "submit",
+        )
     ),
     "hashlib",
     "socket",

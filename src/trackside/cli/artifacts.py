@@ -12,7 +12,7 @@ from trackside.cli.tables import Cell, print_table, print_text
 from trackside.cli.text import as_json, size
 from trackside.jobs.artifacts import Artifact
 from trackside.jobs.kept_files import KeptFile
-from trackside.sdk.known_jobs import known_reading
+from trackside.sdk.known_jobs import known_reader
 from trackside.texts.shown_names import shown_name
 from trackside.texts.terminal_text import visible
 
@@ -40,7 +40,7 @@ def artifacts(job: str, to: Path | None, json: bool) -> None:
       trackside artifacts train-2026-11-15-22-50-46-123
       trackside artifacts train-2026-11-15-22-50-46-123 --download results
     """
-    known = known_reading()
+    known = known_reader()
     found = known.artifacts(job)
     if json and to is None:
         print(as_json([*map(_as_json, found)]))

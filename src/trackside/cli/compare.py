@@ -15,7 +15,7 @@ from trackside.curves.curve_choice import Curve, best
 from trackside.curves.event_reader import read
 from trackside.curves.metric_direction import is_more_better
 from trackside.sdk.job import TrainingJob
-from trackside.sdk.known_jobs import known_reading
+from trackside.sdk.known_jobs import known_reader
 from trackside.texts.secret_names import hidden, hide_in_arguments
 from trackside.texts.shown_names import shown_name
 
@@ -40,7 +40,7 @@ def compare(jobs: tuple[str, ...], tag: str, system: bool, json: bool) -> None:
       trackside compare train-a last
       trackside compare train-a train-b train-c --tag val/ --json
     """
-    known = known_reading()
+    known = known_reader()
     found = {shown_name(name): _looked_at(TrainingJob(name, known), tag, system) for name in jobs}
     if json:
         print(as_json(found))

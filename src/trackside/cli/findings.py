@@ -16,7 +16,7 @@ from trackside.records.journal import History
 from trackside.records.rule_status import Evaluation, RuleStatus
 from trackside.records.status import Secondary, Status
 from trackside.sdk.job import TrainingJob, is_watched, rule_statuses
-from trackside.sdk.known_jobs import known_reading
+from trackside.sdk.known_jobs import known_reader
 from trackside.texts.shown_names import shown_name
 
 
@@ -35,7 +35,7 @@ def findings(job: str, follow: bool, json: bool) -> None:
       trackside findings -f train-2026-11-15-22-50-46-123
       trackside findings train-2026-11-15-22-50-46-123 --json | jq '.[].tensor'
     """
-    known = known_reading()
+    known = known_reader()
     described = known.describe(job)
     if not is_watched(described):
         print_text(_NONE_WATCH.format(job=shown_name(job)), stderr=True)

@@ -5,14 +5,17 @@ import logging
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from trackside.cli.failures import EXPECTED
 from trackside.errors import AmbiguousName, InputError, JobNotFound
-from trackside.sdk.known_jobs import AnyReading, known_reading
+from trackside.sdk.known_jobs import known_reader
 from trackside.texts.shown_names import shown_name, wire_name, with_dashes
+
+if TYPE_CHECKING:
+    from trackside.jobs.job_service import JobReader
 
 LAST = "last"
 """Stands for the newest job of whoever types it."""
@@ -27,7 +30,7 @@ def job_argument(
     name: str = "job",
     *,
     or_place: bool = False,
-    among: Callable[[], AnyReading] = known_reading,
+    among: Callable[[], "JobReader"] = known_reader,
     **options: Any,
 ) -> Callable[[Decorated], Decorated]:
     """`click.argument` for a job's name, or several; the command gets them as on the wire.
@@ -51,7 +54,7 @@ def is_job(parameter: click.Parameter) -> bool:
     return parameter.name in ("job", "jobs")
 
 
-def job_named(typed: str, known: AnyReading) -> str:
+def job_named(typed: str, known: "JobReader") -> str:
     """The job's name on the wire. A whole name comes before `last`, and that before a beginning.
 
     `JobNotFound`; `AmbiguousName` for the beginning of several.
@@ -84,7 +87,7 @@ def meant(name: str) -> list[str]:
     return difflib.get_close_matches(name, _known(), n=MOST_MEANT, cutoff=0.7)
 
 
-def _resolved(typed: str, known: AnyReading, *, or_place: bool) -> str:
+def _resolved(typed: str, known: "JobReader", *, or_place: bool) -> str:
     if or_place and "/" in typed:
         return typed
     if or_place and os.path.isdir(typed) and not known.exists(wire_name(typed)):
@@ -92,7 +95,7 @@ def _resolved(typed: str, known: AnyReading, *, or_place: bool) -> str:
     return job_named(typed, known)
 
 
-def _last(known: AnyReading) -> str:
+def _last(known: "JobReader") -> str:
     mine = known.owner
     newest_of_mine = known.list(owner=mine or None, limit=1)
     if not newest_of_mine:
@@ -111,5 +114,5 @@ def _known(*, limit: int = MOST_KNOWN) -> list[str]:
     """As they are shown. Empty when the jobs cannot be listed: this only helps with an error, or
     with typing."""
     with suppress(*EXPECTED):
-        return [shown_name(job.name) for job in known_reading().list(limit=limit)]
+        return [shown_name(job.name) for job in known_reader().list(limit=limit)]
     return []

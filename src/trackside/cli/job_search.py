@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING
 from trackside.errors import TracksideError
 from trackside.jobs.index import JobSummary
 from trackside.quick_dataclass import dataclass
-from trackside.sdk.known_jobs import AnyReading
 from trackside.texts.shown_names import shown_name, with_dashes
+
+if TYPE_CHECKING:
+    from trackside.jobs.job_service import JobReader
 
 if TYPE_CHECKING:  # loaded where something is to be compared: a plain list is to be quick
     from trackside.cli.search_conditions import Condition, Name, Value
@@ -80,7 +82,7 @@ class Found:
     values: "dict[Name, Value | None]" = field(default_factory=dict)
 
 
-def find(known: AnyReading, asked: Asked) -> tuple[list[Found], int]:
+def find(known: "JobReader", asked: Asked) -> tuple[list[Found], int]:
     """Those to be shown, and how many more fit; 1 for any number that was not counted."""
     rows = known.list(
         status=asked.statuses[0] if len(asked.statuses) == 1 else None,
@@ -115,7 +117,7 @@ def _fits(found: Found, asked: Asked) -> bool:
     return all(each.fits(found.values.get(each.name)) for each in asked.conditions)
 
 
-def _with_values(known: AnyReading, rows: Sequence[JobSummary], asked: Asked) -> Iterator[Found]:
+def _with_values(known: "JobReader", rows: Sequence[JobSummary], asked: Asked) -> Iterator[Found]:
     names = asked.names
     if not names:
         yield from (Found(row) for row in rows)

@@ -13,7 +13,7 @@ from trackside.cli.tables import Cell, print_table, print_text, status_style
 from trackside.cli.text import as_json, duration
 from trackside.jobs.index import JobSummary
 from trackside.records.status import Status
-from trackside.sdk.known_jobs import known_reading
+from trackside.sdk.known_jobs import known_reader
 from trackside.texts.secret_names import hidden
 from trackside.texts.shown_names import shown_name
 
@@ -161,7 +161,7 @@ def jobs(
     """
     if owner and mine:
         raise click.UsageError("--owner and --mine cannot be given together.")
-    known = known_reading()
+    known = known_reader()
     asked = Asked(
         statuses=statuses,
         name_contains=name_contains,

@@ -3,6 +3,7 @@
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,7 +11,10 @@ from trackside.cli.job_names import job_argument
 from trackside.jobs.logs import LogLine
 from trackside.records.log_lines import stamp
 from trackside.sdk.job import TrainingJob
-from trackside.sdk.known_jobs import AnyReading, known_reading
+from trackside.sdk.known_jobs import known_reader
+
+if TYPE_CHECKING:
+    from trackside.jobs.job_service import JobReader
 
 
 @click.command
@@ -33,7 +37,7 @@ def logs(
       trackside logs -f train-2026-11-15-22-50-46-123
       trackside logs train-2026-11-15-22-50-46-123 --host algo-2 --tail 50
     """
-    known = known_reading()
+    known = known_reader()
     is_labelled = host is None and TrainingJob(job, known).num_hosts > 1
     lines = _selected(known, job, host, follow=follow, tail=tail)
     if follow and not whole:
@@ -44,7 +48,7 @@ def logs(
 
 
 def _selected(
-    known: AnyReading, job: str, host: str | None, *, follow: bool, tail: int | None
+    known: "JobReader", job: str, host: str | None, *, follow: bool, tail: int | None
 ) -> Iterator[LogLine]:
     if tail is None and not follow:
         return known.logs(job, host=host)
@@ -54,7 +58,7 @@ def _selected(
 
 
 def _tail(
-    known: AnyReading, job: str, host: str | None, *, follow: bool, tail: int
+    known: "JobReader", job: str, host: str | None, *, follow: bool, tail: int
 ) -> Iterator[LogLine]:
     so_far = list(known.logs(job, host=host))
     yield from deque(so_far, maxlen=tail)

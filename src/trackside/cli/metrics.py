@@ -20,7 +20,7 @@ from trackside.curves.curve_choice import Curve, Origin, all_curves
 from trackside.curves.event_reader import Curves, Follower
 from trackside.records.status import Status
 from trackside.sdk.job import TrainingJob
-from trackside.sdk.known_jobs import known_reading
+from trackside.sdk.known_jobs import known_reader
 from trackside.texts.terminal_text import visible
 
 FOLLOW_SECONDS = 1.0
@@ -53,7 +53,7 @@ def metrics(
     """
     if json and as_csv:
         raise click.UsageError("--json and --csv cannot be given together.")
-    known = TrainingJob(job, known_reading())
+    known = TrainingJob(job, known_reader())
     follower = Follower(known.curves_uri)
     is_drawn = sys.stdout.isatty() and not (json or as_csv)
     live = LiveLines(Terminal.of_stdout()) if is_drawn and follow else None

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import asdict
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,8 +15,11 @@ from trackside.errors import MissingExtra, ServerError
 from trackside.jobs.machine_resources import amount
 from trackside.jobs.queue import Entry, LimitOf, no_limit
 from trackside.jobs.queue_view import QueueView
-from trackside.sdk.known_jobs import AnyReading, known_reading
+from trackside.sdk.known_jobs import known_reader
 from trackside.settings import Settings
+
+if TYPE_CHECKING:
+    from trackside.jobs.job_service import JobReader
 
 COLUMNS = ("#", "JOB", "OWNER", "PRIORITY", "NEEDS", "FOR", "WHY")
 NO_SERVER = "No server runs here: what waits is started once `trackside server` does."
@@ -36,7 +39,7 @@ def queue(json: bool) -> None:
       trackside queue
       trackside queue --json | jq '.waiting[].why'
     """
-    view = _view(known_reading())
+    view = _view(known_reader())
     if json:
         print(as_json(_record(view, view.at)))
         return
@@ -49,7 +52,7 @@ def queue(json: bool) -> None:
         print(NO_SERVER)
 
 
-def why_waiting(known: AnyReading, name: str) -> str:
+def why_waiting(known: "JobReader", name: str) -> str:
     """Of a job that is Pending: its place in the queue and what it waits for; empty when it has
     begun meanwhile, or an older server does not tell."""
     try:
@@ -62,8 +65,8 @@ def why_waiting(known: AnyReading, name: str) -> str:
     return ""
 
 
-def _view(known: AnyReading) -> QueueView:
-    return known.queue(no_limit if known.is_at_server else _limits(known.settings))
+def _view(known: "JobReader") -> QueueView:
+    return known.queue(None if known.is_at_server else _limits(known.settings))
 
 
 def _limits(settings: Settings) -> LimitOf:

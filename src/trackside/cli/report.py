@@ -3,6 +3,7 @@
 import webbrowser
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -24,9 +25,12 @@ from trackside.rules.report.page import report_page
 from trackside.rules.saved.open_trial import open_trial
 from trackside.rules.saved.profile import Profile
 from trackside.sdk.job import TrainingJob
-from trackside.sdk.known_jobs import AnyJobs, known_jobs
+from trackside.sdk.known_jobs import known_jobs
 from trackside.storage.locate import Location, locate
 from trackside.texts.shown_names import shown_name
+
+if TYPE_CHECKING:
+    from trackside.jobs.job_service import JobService
 
 
 @click.command(short_help="Write one HTML page with all that is known about a job.")
@@ -57,7 +61,7 @@ def report(job: str, output: Path | None, is_opened: bool) -> None:
         webbrowser.open(path.absolute().as_uri())
 
 
-def gather(name: str, known: AnyJobs) -> Material:
+def gather(name: str, known: "JobService") -> Material:
     """What is on record about the job now; each part that cannot be read is a gap."""
     described = known.describe(name)
     home = known.settings.home

@@ -16,13 +16,14 @@ import click
 
 from trackside.cli.job_names import job_argument
 from trackside.errors import MissingExtra
-from trackside.sdk.known_jobs import AnyJobs, known_jobs
+from trackside.sdk.known_jobs import known_jobs
 from trackside.storage.locate import locate
 from trackside.texts.shown_names import shown_name
 from trackside.texts.terminal_text import visible
 
 if TYPE_CHECKING:
     from trackside.curves.provider import FindPlaces, JobCurves
+    from trackside.jobs.job_service import JobService
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -113,7 +114,7 @@ def _label(name: str) -> str:
     return shown_name(parts[-1]) or name
 
 
-def _find(known: AnyJobs, name: str) -> "FindPlaces":
+def _find(known: "JobService", name: str) -> "FindPlaces":
     if "/" in name:
         place = locate(name, home=known.settings.home)
         return lambda: [place]

@@ -31,8 +31,11 @@ class PublishedUpdates:
         self._looked_at = self._moved_at = -AFTER_END_SECONDS
         self._ended_at: float | None = None
 
-    def new(self) -> Iterator[Findings | Evaluation]:
-        """Findings in the order they were filed, then each rule whose status is another."""
+    def new(self, *, at_rest: bool = False) -> Iterator[Findings | Evaluation]:
+        """Findings in the order they were filed, then each rule whose status has changed.
+
+        `at_rest` makes no difference: what is published together is read together.
+        """
         now = time.monotonic()
         if not self._has_rules or now - self._looked_at < _LOOK_SECONDS:
             return

@@ -15,7 +15,7 @@ from trackside.sdk.arguments import Arguments, in_arguments
 from trackside.sdk.git_state import git_look
 from trackside.sdk.inputs import Inputs
 from trackside.sdk.job import Logs, TrainingJob
-from trackside.sdk.known_jobs import known_jobs, known_submitting
+from trackside.sdk.known_jobs import known_jobs, known_submitter
 from trackside.sdk.request import Ask, Request, make_request
 from trackside.sdk.rule import AnyRule, ProfilerRule, Rule
 from trackside.sdk.user_warnings import caution
@@ -55,17 +55,17 @@ class _Estimator(ABC):
         `InvalidSpec` before anything is created; `JobFailed` when the job ends that way. Stopping
         the wait (Ctrl-C) does not stop the job.
         """
-        submitting, jobs = known_submitting()
+        jobs = known_submitter()
         ask = Ask(inputs=inputs, job_name=job_name, experiment=experiment_config)
         with git_look(self._arguments) as look:
-            request = make_request(self._all_arguments(), ask, self._encode, submitting.settings)
+            request = make_request(self._all_arguments(), ask, self._encode, jobs.settings)
             spec = look.added_to(request.spec)
-        source = _packed(request, submitting.settings)
+        source = _packed(request, jobs.settings)
         try:
-            submitting.submit(spec, source=source, files=_contents(request.files))
+            jobs.submit(spec, source=source, files=_contents(request.files))
         except InvalidSpec as failure:
             raise in_arguments(failure, self._all_arguments()) from None
-        job = TrainingJob(request.spec.name, jobs)
+        job = TrainingJob(request.spec.name, jobs.jobs)
         self.latest_training_job = job
         self.jobs.append(job)
         if wait:

@@ -11,12 +11,13 @@ from trackside.errors import JobNotFinished
 from trackside.records.journal import History
 from trackside.records.layout import JobKeys
 from trackside.records.status import Status
-from trackside.sdk.known_jobs import AnyJobs, AnyReading, known_reading
+from trackside.sdk.known_jobs import known_reader
 from trackside.sdk.user_warnings import caution
 from trackside.texts.shown_names import shown_name, wire_name
 
 if TYPE_CHECKING:  # loaded by the first question about a job, after its start
     from trackside.jobs.artifacts import Artifact
+    from trackside.jobs.job_service import JobReader, JobService
     from trackside.jobs.kept_files import KeptFile
     from trackside.jobs.logs import LogLine, SeenLogs
     from trackside.jobs.rule_updates import Findings
@@ -30,7 +31,7 @@ what the rules find and come to, False or "None" for nothing. Several in a list.
 
 def attach(name: str) -> "TrainingJob":
     """A job that somebody started, running or ended. `JobNotFound` when there is none."""
-    job = TrainingJob(name, known_reading())
+    job = TrainingJob(name, known_reader())
     job.describe()
     return job
 
@@ -50,18 +51,18 @@ def rule_statuses(described: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 class TrainingJob:
-    def __init__(self, name: str, jobs: "AnyReading | Callable[[], AnyReading]") -> None:
+    def __init__(self, name: str, jobs: "JobReader | Callable[[], JobReader]") -> None:
         """`name` as it is on the wire, or as it is shown."""
         self.name = shown_name(name)
         self._wire_name = wire_name(name)
         self._known = jobs
 
     @cached_property
-    def _reading(self) -> AnyReading:
+    def _reading(self) -> "JobReader":
         return self._known() if callable(self._known) else self._known
 
     @cached_property
-    def _jobs(self) -> AnyJobs:
+    def _jobs(self) -> "JobService":
         """For more than a look."""
         return self._reading.jobs()
 
