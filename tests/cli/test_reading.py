@@ -57,6 +57,10 @@ READING = (
     ["findings", "job-1"],
     ["artifacts", "job-1"],
     ["queue"],
+    ["rules"],
+    ["rules", "--json"],
+    ["rules", "--help"],
+    ["rules", "DeadRelu"],
 )
 PROGRAM = """
 import sys

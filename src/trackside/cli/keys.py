@@ -15,7 +15,6 @@ from trackside.cli.tables import Cell, print_table
 from trackside.cli.text import as_json, duration
 from trackside.errors import MissingExtra
 from trackside.jobs.owner_limit import Limit
-from trackside.jobs.retention import parse_quota
 from trackside.settings import Settings, environment
 
 if TYPE_CHECKING:
@@ -69,7 +68,7 @@ def create(label: str, rights: str, limit: str | None, quota: str | None, json: 
       trackside keys create bob --limit cores=8,gpus=2
       trackside keys create alice --quota 200GB
     """
-    quota_bytes = None if quota is None else parse_quota(quota)
+    quota_bytes = None if quota is None else _parsed_quota(quota, "--quota")
     most = Limit() if limit is None else Limit.parse(limit)
     found = access_keys(Settings.load())
     others = [key.id for key in found.all() if key.label == label]
@@ -130,7 +129,7 @@ def quota(key: str, size: str) -> None:
       trackside keys quota TSABC 200GB
       trackside keys quota TSABC none
     """
-    quota_bytes = parse_quota(size, "SIZE")
+    quota_bytes = _parsed_quota(size, "SIZE")
     label = access_keys(Settings.load()).set_quota(key, quota_bytes)
     if quota_bytes is None:
         print(f"{label} has no quota")
@@ -217,6 +216,12 @@ def team_key(file: Path) -> None:
         raise MissingExtra("A team's key", error.name or "cryptography", "server") from None
     make_team_key(file)
     print(f"Made {file}. Set TRACKSIDE_TEAM_KEY_FILE={file} for every server, each with a copy.")
+
+
+def _parsed_quota(text: str, option: str) -> int | None:
+    from trackside.jobs.retention import parse_quota  # not for a listing
+
+    return parse_quota(text, option)
 
 
 def _print_secret(key_id: str, secret: str, json: bool) -> None:

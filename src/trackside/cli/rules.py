@@ -1,7 +1,6 @@
-"""`trackside rules`: which built-in rules there are, what one of them does, and one tried out."""
+"""`trackside rules`: lists the built-in rules, shows one of them, and tries rules on a job."""
 
 import difflib
-import inspect
 import textwrap
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -9,23 +8,16 @@ from typing import Any
 
 import click
 
-from trackside.cli.rule_check import check
+from trackside.cli import rule_catalog, rule_options
+from trackside.cli.job_names import job_argument
+from trackside.cli.rule_catalog import ListedParameter, ListedRule
 from trackside.cli.styled_text import Text
 from trackside.cli.terminal import Terminal
 from trackside.cli.text import as_json
 from trackside.errors import InputError
-from trackside.rules import catalog
-from trackside.rules.builtin import BuiltInRule, TensorRule
-from trackside.rules.parameters import InvalidParameters, Parameter, build, parameters_of
-from trackside.rules.profiler.profiler_rule import ProfilerRule
 
-_SHARED = {each.name for each in parameters_of(ProfilerRule)}
-"""What every profiler rule takes: told once for all of them."""
-_EXAMPLES = {
-    "collection_names": "gradients",
-    "other_trials": "s3://bucket/out/earlier-job/debug-output",
-}
-"""Of parameters that some rules cannot do without."""
+ISSUES_FOUND = 4
+"""The exit code of a check that found something; 1 to 3 mean that the check itself failed."""
 
 
 class Rules(click.Group):
@@ -63,10 +55,11 @@ def rules(ctx: click.Context, json: bool) -> None:
     """
     if ctx.invoked_subcommand is not None:
         return
+    groups = rule_catalog.read()
     if json:
-        print(as_json([_record(rule) for rules in catalog.GROUPS.values() for rule in rules]))
+        print(as_json([_record(rule) for group in groups for rule in group["rules"]]))
     else:
-        _list()
+        _list(groups)
 
 
 @click.command
@@ -84,25 +77,61 @@ def show(name: str, json: bool) -> None:
         print(as_json(_record(rule)))
         return
     terminal = Terminal.of_stdout()
-    terminal.print(Text(rule.name(), "bold"))
-    for paragraph in (inspect.getdoc(rule) or "").split("\n\n"):
+    terminal.print(Text(rule["name"], "bold"))
+    for paragraph in rule["doc"].split("\n\n"):
         print()
         print("\n".join(_wrapped(paragraph, terminal.width, indent="")))
     print()
-    print(f"Watches: {_watches(rule)}")
+    print(f"Watches: {rule['watches']}")
     for parameter in _own(rule):
         print()
-        named = f"{parameter.name}={_shown(parameter.default)}"
-        terminal.print_wrapped(Text().append(named, "cyan").append(f"  {parameter.type}", "dim"))
-        print("\n".join(_wrapped(parameter.doc, terminal.width)))
-    if rule.advice:
+        named = _assignment(parameter)
+        terminal.print_wrapped(Text().append(named, "cyan").append(f"  {parameter['type']}", "dim"))
+        print("\n".join(_wrapped(parameter["doc"], terminal.width)))
+    if rule["advice"]:
         print()
-        print("\n".join(_wrapped(f"Try: {rule.advice}", terminal.width, indent="")))
+        print("\n".join(_wrapped(f"Try: {rule['advice']}", terminal.width, indent="")))
     print()
-    print(f"  trackside run train.py --rule {_example(rule)}")
+    print(f"  trackside run train.py --rule {rule['example']}")
 
 
-rules.add_command(check)
+@rules.command
+@job_argument(or_place=True, metavar="JOB|LOCATION")
+@click.option(
+    "--rule",
+    "named",
+    multiple=True,
+    required=True,
+    callback=rule_options.parse,
+    metavar="RULE",
+    help=f"{rule_options.FORM}, or FILE.py:NAME for one of your own; may be repeated.",
+)
+@click.option("--json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def check(ctx: click.Context, job: str, named: list[rule_options.Named], json: bool) -> None:
+    """Try rules on what a job, running or ended, has saved so far.
+
+    Tensor rules and those of your own look at its tensors, profiler rules at the figures of its
+    machine. A LOCATION is a trial, or for profiler rules a job's profiler-output. Nothing is done
+    but to tell: no actions are taken. The exit code is 0 when nothing was found, 4 when something
+    was, and 1 when a rule of your own raised an error.
+
+    \b
+    Examples:
+      trackside rules check train-2026-11-15-22-50-46-123 --rule DeadRelu
+      trackside rules check train-2026-11-15-22-50-46-123 --rule mine.py:MyRule
+      trackside rules check s3://bucket/out/job/debug-output --rule all
+    """
+    from trackside.cli.rule_check import check_rules, print_verdicts  # with every rule
+
+    verdicts = check_rules(job, named)
+    if json:
+        print(as_json([asdict(verdict) for verdict in verdicts]))
+    else:
+        print_verdicts(verdicts)
+    if any(verdict.failure for verdict in verdicts):
+        ctx.exit(1)
+    ctx.exit(ISSUES_FOUND if any(verdict.findings for verdict in verdicts) else 0)
 
 
 def _two_words(first: str, second: str) -> str:
@@ -111,112 +140,64 @@ def _two_words(first: str, second: str) -> str:
     return f"One rule at a time: {first!r} or {second!r}. Without a name all are listed."
 
 
-def _list() -> None:
+def _list(groups: list[rule_catalog.Group]) -> None:
     terminal = Terminal.of_stdout()
-    for number, (title, known) in enumerate(catalog.GROUPS.items()):
+    for number, group in enumerate(groups):
         if number:
             print()
-        terminal.print(Text(title, "bold underline"))
-        for rule in known:
-            terminal.print(Text().append(f"  {rule.name()}", "bold").append(_aside(rule), "dim"))
+        terminal.print(Text(group["title"], "bold underline"))
+        for rule in group["rules"]:
+            watches = "" if rule["is_profiler_rule"] else f"  {rule['watches']}"
+            terminal.print(Text().append(f"  {rule['name']}", "bold").append(watches, "dim"))
             for line in _wrapped(_summary(rule), terminal.width):
                 terminal.print(line)
-            for line in _wrapped(_signature(rule), terminal.width):
+            for line in _wrapped(_signature(rule, group["shared"]), terminal.width):
                 terminal.print(Text(line, "cyan"))
-        if issubclass(known[0], ProfilerRule):
-            for each in parameters_of(ProfilerRule):
-                told = f"All of these take {each.name}={_shown(each.default)} too. {each.doc}"
-                print("\n".join(_wrapped(told, terminal.width, indent="  ")))
+        for each in group["shared"]:
+            note = f"All of these also take {_assignment(each)}. {each['doc']}"
+            print("\n".join(_wrapped(note, terminal.width, indent="  ")))
 
 
-def _aside(rule: type[BuiltInRule[Any]]) -> str:
-    return f"  {_watches(rule)}" if issubclass(rule, TensorRule) else ""
+def _find(name: str) -> ListedRule:
+    rules = {rule["name"].lower(): rule for group in rule_catalog.read() for rule in group["rules"]}
+    if name.lower() in rules:
+        return rules[name.lower()]
+    from trackside.rules import catalog  # knows other spellings
 
-
-def _find(name: str) -> type[BuiltInRule[Any]]:
     try:
-        return catalog.find(name)
+        return rules[catalog.find(name).name().lower()]
     except catalog.UnknownRule as unknown:
         raise InputError(str(unknown)) from None
 
 
-def _watches(rule: type[BuiltInRule[Any]]) -> str:
-    if not issubclass(rule, TensorRule):
-        return "the machine"
-    try:
-        needs = build(rule, {}).needs()
-    except InvalidParameters:
-        return "tensors that you name"
-    return ", ".join(dict.fromkeys(need.collection for need in needs)) or "the job"
+def _summary(rule: ListedRule) -> str:
+    return rule["doc"].partition("\n")[0]
 
 
-def _summary(rule: type[BuiltInRule[Any]]) -> str:
-    return (inspect.getdoc(rule) or "").partition("\n")[0]
+def _signature(rule: ListedRule, shared: list[ListedParameter]) -> str:
+    parts = [_assignment(each) for each in _own(rule) if each not in shared]
+    if rule["num_forwarded"]:
+        parts.append("the parameters of all others as <Rule>_<parameter>")
+    return ", ".join(parts)
 
 
-def _signature(rule: type[BuiltInRule[Any]]) -> str:
-    own = [each for each in _own(rule) if each.name not in _SHARED]
-    told = [f"{each.name}={_shown(each.default)}" for each in own]
-    if _gathered(rule):
-        told.append("the parameters of all others as <Rule>_<parameter>")
-    return ", ".join(told)
+def _own(rule: ListedRule) -> list[ListedParameter]:
+    """Without those that it forwards to other rules."""
+    parameters = rule["parameters"]
+    return parameters[: len(parameters) - rule["num_forwarded"]]
 
 
-def _own(rule: type[BuiltInRule[Any]]) -> list[Parameter]:
-    """Without those that a rule takes for others."""
-    gathered = _gathered(rule)
-    return [each for each in parameters_of(rule) if each not in gathered]
+def _assignment(parameter: ListedParameter) -> str:
+    return f"{parameter['name']}={parameter['default']}"
 
 
-def _gathered(rule: type[BuiltInRule[Any]]) -> list[Parameter]:
-    return [
-        each
-        for each in parameters_of(rule)
-        if each.name.partition("_")[0] in catalog.PROFILER_RULES
-    ]
-
-
-def _shown(default: Any) -> str:
-    if isinstance(default, float):
-        return f"{default:g}"
-    if isinstance(default, tuple):
-        return ",".join(map(str, default)) or "None"
-    return getattr(default, "pattern", None) or f"{default}"
-
-
-def _example(rule: type[BuiltInRule[Any]]) -> str:
-    """With what it cannot do without, and the number one is most likely to change."""
-    numbers = [
-        each
-        for each in parameters_of(rule)
-        if isinstance(each.default, int | float)
-        and not isinstance(each.default, bool)
-        and each.name not in _SHARED
-    ]
-    numbers.sort(key=lambda each: "threshold" not in each.name)  # the others stay in order
-    told = [*_required(rule), *(f"{each.name}={_shown(each.default)}" for each in numbers[:1])]
-    return ":".join(filter(None, (rule.name(), ",".join(told))))
-
-
-def _required(rule: type[BuiltInRule[Any]]) -> list[str]:
-    try:
-        build(rule, {})
-    except InvalidParameters:
-        names = [each.name for each in parameters_of(rule)]
-        wanted = "other_trials" if "other_trials" in names else "collection_names"
-        return [f"{wanted}={_EXAMPLES[wanted]}"]
-    return []
-
-
-def _record(rule: type[BuiltInRule[Any]]) -> dict[str, Any]:
+def _record(rule: ListedRule) -> dict[str, Any]:
     return {
-        "name": rule.name(),
+        "name": rule["name"],
         "summary": _summary(rule),
-        "watches": _watches(rule),
-        "parameters": [
-            {**asdict(each), "default": _shown(each.default)} for each in parameters_of(rule)
-        ],
-        "advice": rule.advice,
+        "watches": rule["watches"],
+        "parameters": rule["parameters"],
+        "advice": rule["advice"],
     }
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from trackside.cli import server_log
-from trackside.cli.access import joined_keys
+from trackside.cli.access import DEFAULT_LISTEN, joined_keys
 from trackside.errors import (
     InvalidSetting,
     MissingExtra,
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-DEFAULT_LISTEN = "127.0.0.1:7007"
 DEFAULT_DRAIN_SECONDS = 30.0
 _STORES = ("s3://", "gs://", "az://")
 
