@@ -13,8 +13,7 @@ import trackside
 from tests.cli.conftest import Command
 from tests.small_disk import fill, small_disk
 from trackside.cli.failures import exit_code, explain, in_short, wrapped
-from trackside.cli.main import COMMANDS, SYNONYMS, main
-from trackside.cli.summaries import SUMMARIES
+from trackside.cli.main import COMMANDS, SUMMARIES, SYNONYMS, main
 from trackside.errors import (
     AccessRefused,
     InputError,

@@ -7,8 +7,7 @@ from pathlib import Path
 import click
 
 from trackside.cli.access import DEFAULT_LISTEN, own_keys
-from trackside.clients.environment import Access, changes, restored, sdk_config
-from trackside.clients.shells import SHELLS
+from trackside.clients.environment import SHELLS, Access, changes, restored, sdk_config
 from trackside.errors import KeyRefused, ServerUnreachable
 from trackside.files import damaged_files, durable
 from trackside.files.permissions import make_folder

@@ -10,11 +10,10 @@ import click
 import numpy
 
 from trackside.cli.job_names import job_argument
-from trackside.cli.live_display import LiveLines
 from trackside.cli.metric_view import COLUMNS, NUMBERS, SPARE, table_rows, view
 from trackside.cli.styled_text import Text
 from trackside.cli.tables import print_table, print_text, status_style
-from trackside.cli.terminal import Terminal
+from trackside.cli.terminal import LiveLines, Terminal
 from trackside.cli.text import as_json
 from trackside.curves.curve_choice import Curve, Origin, all_curves
 from trackside.curves.event_reader import Curves, Follower

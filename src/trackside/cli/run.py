@@ -17,8 +17,7 @@ import click
 from trackside.cli import rule_options
 from trackside.cli.main import OWN_PROCESS
 from trackside.cli.messages import tell
-from trackside.cli.pairs import FORM, as_mapping
-from trackside.cli.script_command import Run, program_of
+from trackside.cli.run_command_line import FORM, Run, as_mapping, program_of
 from trackside.cli.text import as_json
 from trackside.errors import InvalidSpec, JobFailed, JobStopped
 from trackside.placement import standby
@@ -283,7 +282,7 @@ def run(
         with _upload_shown():
             estimator.fit(inputs or None, wait=False, job_name=job_name)
     except InvalidSpec as failure:
-        from trackside.cli.option_names import in_options
+        from trackside.cli.run_command_line import in_options
 
         raise in_options(failure, ctx.command, watching) from None
     assert estimator.latest_training_job is not None

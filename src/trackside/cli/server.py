@@ -1,16 +1,18 @@
 """`trackside server`: this machine's jobs for the clients of AWS."""
 
 import ipaddress
+import json
 import logging
+import sys
 from collections.abc import Callable, Mapping
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from socket import socket
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from trackside.cli import server_log
 from trackside.cli.access import DEFAULT_LISTEN, joined_keys
 from trackside.errors import (
     InvalidSetting,
@@ -34,6 +36,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 DEFAULT_DRAIN_SECONDS = 30.0
+TEXT, JSON = "text", "json"
+FORMATS = (TEXT, JSON)
+_LOG_LINE = "%(asctime)s %(levelname)s %(name)s %(message)s"
 _STORES = ("s3://", "gs://", "az://")
 
 
@@ -64,8 +69,8 @@ _STORES = ("s3://", "gs://", "az://")
 @click.option("--quiet", is_flag=True, help="No line for each request.")
 @click.option(
     "--log-format",
-    type=click.Choice(server_log.FORMATS),
-    default=server_log.TEXT,
+    type=click.Choice(FORMATS),
+    default=TEXT,
     show_default=True,
     help="Of the log on standard error.",
 )
@@ -115,7 +120,7 @@ def server(
         from trackside.api.services import Services
     except ImportError as error:
         raise MissingExtra("`trackside server`", error.name or "uvicorn", "server") from None
-    server_log.write_log(log_format, requests=not quiet)
+    write_log(log_format, requests=not quiet)
     if settings.database:
         with closing(open_database(settings)) as shared:
             shared.wait_until_there()
@@ -270,3 +275,27 @@ def _is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def write_log(form: str, *, requests: bool) -> None:
+    """To standard error, as text or a JSON object per line. Without `requests`, not those."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines() if form == JSON else logging.Formatter(_LOG_LINE))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+    level = logging.INFO if requests else logging.WARNING
+    logging.getLogger("trackside.access").setLevel(level)
+
+
+class JsonLines(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        moment = datetime.fromtimestamp(record.created, UTC)
+        line: dict[str, Any] = {
+            "time": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+            **getattr(record, "request", {}),
+        }
+        if record.exc_info:
+            line["trace"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False)

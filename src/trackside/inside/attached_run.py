@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from trackside.files import durable
 from trackside.files.permissions import make_folder
-from trackside.inside import exception_text, exit_status
+from trackside.inside import exception_text, exit_hooks
 from trackside.inside.console import Console
-from trackside.inside.exit_hooks import ExitHooks
-from trackside.inside.notebook_cells import Cells
+from trackside.inside.exit_hooks import Cells, ExitHooks
 from trackside.inside.run import Run, check_torch, tell
 from trackside.inside.summary_line import last_line
 from trackside.jobs.jobs import Jobs
@@ -177,7 +176,7 @@ class AttachedRun(Run):
         Of one that did not go through our `sys.exit`, the supervisor learns the code.
         """
         is_known = has_returned or self._noted.is_told
-        if is_known or not exit_status.keep(self._host.caller_status):
+        if is_known or not exit_hooks.write_exit_status(self._host.caller_status):
             return self.finish()
         self._close()
         tell(f"{self.name} ends with this process; `{self._look} show {self.name}`")

@@ -119,7 +119,7 @@ class LocalReader(RecordReader):
         return reader.lines(record.history.attempt, whole=True)
 
     def failure_of(self, name: str) -> JobFailed | None:
-        from trackside.jobs.failure import failure_of
+        from trackside.jobs.end_reason import failure_of
 
         return failure_of(self._record(name), self._home)
 

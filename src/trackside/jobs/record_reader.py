@@ -45,7 +45,7 @@ class RecordReader(ABC):
         return curve_places(self._record(name), self._home)
 
     def stop_of(self, name: str) -> "JobStopped | None":
-        from trackside.jobs.stop_reason import stopped
+        from trackside.jobs.end_reason import stopped
 
         record = self._record(name)
         return stopped(name, record.history, record.spec.stopping)

@@ -12,7 +12,7 @@ from typing import Any
 
 from trackside.errors import JobFailed, JobNotFound, ServerError, ServerUnreachable
 from trackside.files.json_record import DamagedRecord, record
-from trackside.jobs import failure
+from trackside.jobs import end_reason
 from trackside.jobs.describe import arn
 from trackside.jobs.details import JobDetails, details_in
 from trackside.jobs.index import JobSummary
@@ -99,7 +99,9 @@ class RemoteReader(RecordReader):
         }
         record = record_of(response)
         log = JobLog(self._client, record)
-        return failure.explained(record, of_hosts, lambda host: log.tail(host, failure.TAIL_LINES))
+        return end_reason.explained(
+            record, of_hosts, lambda host: log.tail(host, end_reason.TAIL_LINES)
+        )
 
     def queue(self, limit_of: LimitOf | None = None) -> QueueView:
         response = self._call("TracksideQueue", {"Trackside": True})
