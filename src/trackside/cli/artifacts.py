@@ -66,17 +66,16 @@ def artifacts(job: str, to: Path | None, json: bool) -> None:
 
 def _copied(artifact: Artifact, to: Path, job: str, home: Path) -> Iterator[Path]:
     """Kept files where the script would have put them, all else as it is called in storage."""
-    from trackside.cli.kept_files import taken_text
-    from trackside.sdk.bring_back import bring_back
-    from trackside.sdk.download import download
+    from trackside.cli.kept_files import conflict_text
+    from trackside.sdk.download import bring_back, download
 
     if not artifact.files:
         yield from download(artifact, to, home)
     for file in artifact.files:
-        brought = bring_back(file, to, job, may_replace=lambda path: False)
-        if brought.taken is not None:
-            tell(taken_text(brought))
-        yield brought.path
+        copied = bring_back(file, to, job, may_replace=lambda path: False)
+        if copied.existing is not None:
+            tell(conflict_text(copied))
+        yield copied.path
 
 
 def _as_json(artifact: Artifact) -> dict[str, Any]:

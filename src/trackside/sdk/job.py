@@ -177,13 +177,13 @@ class TrainingJob:
     def bring_back(self, folder: str | os.PathLike[str] = ".") -> list[Path]:
         """Copy those files here, each to its own path below `folder`. One that is another file here
         already stays; the job's is then written beside it, with the job's name in its own."""
-        from trackside.sdk.bring_back import bring_back  # few need it
+        from trackside.sdk.download import bring_back  # rarely needed
 
         found = (
             bring_back(file, Path(folder), self.name, lambda path: False)
             for file in self.kept_files()
         )
-        return [brought.path for brought in found]
+        return [file.path for file in found]
 
     def rule_job_summary(self) -> list[dict[str, Any]]:
         return rule_statuses(self.describe())
