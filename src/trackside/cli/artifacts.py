@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from trackside.cli.job_names import job_argument
-from trackside.cli.messages import tell
+from trackside.cli.messages import print_message
 from trackside.cli.tables import Cell, print_table, print_text
 from trackside.cli.text import as_json, size
 from trackside.jobs.artifacts import Artifact
@@ -74,7 +74,7 @@ def _copied(artifact: Artifact, to: Path, job: str, home: Path) -> Iterator[Path
     for file in artifact.files:
         copied = bring_back(file, to, job, may_replace=lambda path: False)
         if copied.existing is not None:
-            tell(conflict_text(copied))
+            print_message(conflict_text(copied))
         yield copied.path
 
 

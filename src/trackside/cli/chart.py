@@ -88,7 +88,7 @@ class Canvas:
 class Line:
     label: str
     """At its end, where there are several."""
-    told: str
+    summary: str
     """Behind the title."""
     x: Reals
     y: Reals
@@ -152,10 +152,10 @@ def _title(
         head[0].append(f" ({scale.name})", "dim")
     for number, line in enumerate(lines):
         key = marks.keys[number % len(marks.keys)]
-        told = Text(f"{key} ", style(number)).append(line.told)
-        if cell_len(head[-1].plain) + 3 + cell_len(told.plain) > columns:
+        summary = Text(f"{key} ", style(number)).append(line.summary)
+        if cell_len(head[-1].plain) + 3 + cell_len(summary.plain) > columns:
             head.append(Text(" "))
-        head[-1].append("   " if len(head[-1].plain) > 1 else " ").append_text(told)
+        head[-1].append("   " if len(head[-1].plain) > 1 else " ").append_text(summary)
     return head
 
 

@@ -48,7 +48,7 @@ def delete(jobs: tuple[str, ...], data: bool, checkpoints: bool, yes: bool) -> N
     for job in jobs:
         kept = known.delete(job, data=data, checkpoints=checkpoints)
         print(f"{shown_name(job)} is forgotten{_removed(stored[job], kept) if data else ''}")
-        _tell_kept(kept, data)
+        _print_retained(kept, data)
 
 
 def _is_wanted(stored: dict[str, list[Stored]], data: bool, checkpoints: bool) -> bool:
@@ -73,7 +73,7 @@ def _removed(stored: Sequence[Stored], kept: Sequence[Stored]) -> str:
     return f", and {size(gone)} that it had stored are removed" if gone else ""
 
 
-def _tell_kept(kept: Sequence[Stored], data: bool) -> None:
+def _print_retained(kept: Sequence[Stored], data: bool) -> None:
     for each in kept:
         why = f": {_reason(each)}" if data else ""
         print(f"  kept {each.kind}, {size(each.size_bytes)}, {each.uri}{why}")

@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
+from trackside.cli.finding_format import diagnosis_text, finding_formatter
 from trackside.cli.job_names import job_argument
 from trackside.cli.tables import print_text
-from trackside.cli.teller import diagnosis_text, new_teller
 from trackside.cli.text import as_json
 from trackside.records.finding import Finding
 from trackside.records.journal import History
@@ -54,7 +54,7 @@ _NONE_WATCH = (
 
 
 def _follow(job: TrainingJob, *, json: bool) -> None:
-    teller, has_failed = new_teller(), False
+    formatter, has_failed = finding_formatter(), False
     for item in job.follow_all():
         match item:
             case History():
@@ -62,9 +62,9 @@ def _follow(job: TrainingJob, *, json: bool) -> None:
             case tuple() if json:
                 sys.stdout.writelines(finding.to_line().decode() for finding in item)
             case tuple():
-                sys.stdout.write(teller.text(item))
+                sys.stdout.write(formatter.text(item))
             case Evaluation() if not json and item.status is not RuleStatus.IN_PROGRESS:
-                told = teller.standing(
+                told = formatter.standing(
                     item.configuration, item.status, item.details, has_failed=has_failed
                 )
                 sys.stdout.write(told)
@@ -77,11 +77,11 @@ def _print(found: Sequence[Finding], described: Mapping[str, Any]) -> None:
     """What was found, and below it how each rule stands."""
     if not found and is_watched(described):
         print("Nothing found so far.")
-    teller = new_teller()
-    sys.stdout.write(diagnosis_text(found, teller))
-    sys.stdout.write(teller.text(found))
+    formatter = finding_formatter()
+    sys.stdout.write(diagnosis_text(found, formatter))
+    sys.stdout.write(formatter.text(found))
     has_failed = described["TrainingJobStatus"] == Status.FAILED
     for each in rule_statuses(described):
         name, status = each["RuleConfigurationName"], each["RuleEvaluationStatus"]
         details = each.get("StatusDetails", "")
-        sys.stdout.write(teller.standing(name, status, details, has_failed=has_failed))
+        sys.stdout.write(formatter.standing(name, status, details, has_failed=has_failed))

@@ -5,7 +5,7 @@ import time
 import click
 
 from trackside.cli.access import KeysElsewhere, access_keys
-from trackside.cli.messages import tell
+from trackside.cli.messages import print_message
 from trackside.cli.tables import Cell, print_table
 from trackside.cli.text import duration, size
 from trackside.errors import MissingExtra
@@ -62,7 +62,7 @@ def _quotas(settings: Settings) -> dict[str, int]:
     except MissingExtra:
         return {}
     except KeysElsewhere as error:
-        tell(f"Note: quotas are left out. {error}")
+        print_message(f"Note: quotas are left out. {error}")
         return {}
 
 

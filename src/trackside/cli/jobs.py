@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from trackside.cli.job_search import SORTS, Asked, Found, find
+from trackside.cli.job_search import SORTS, Found, Query, find
 from trackside.cli.tables import Cell, print_table, print_text, status_style
 from trackside.cli.text import as_json, duration
 from trackside.jobs.index import JobSummary
@@ -162,7 +162,7 @@ def jobs(
     if owner and mine:
         raise click.UsageError("--owner and --mine cannot be given together.")
     known = known_reader()
-    asked = Asked(
+    query = Query(
         statuses=statuses,
         name_contains=name_contains,
         owner=known.owner if mine else owner,
@@ -174,25 +174,25 @@ def jobs(
         is_reversed=reverse,
         limit=limit,
     )
-    found, more = find(known, asked)
+    found, more = find(known, query)
     if json:
-        print(as_json([_as_json(each, asked.shown) for each in found]))
+        print(as_json([_as_json(each, query.shown) for each in found]))
     elif not found:
-        print_text(_none(asked))
+        print_text(_none(query))
     else:
         owners = {each.row.owner for each in found if each.row.owner}
         with_owner = known.is_at_server or len(owners) > 1 or sort == "owner"
-        _print(found, asked.shown, with_owner=with_owner)
+        _print(found, query.shown, with_owner=with_owner)
         if any(not each.row.is_final for each in found) and (trouble := known.disk_trouble):
             print_text(trouble, stderr=True)
         if more:
-            print(_cut(asked, more), file=sys.stderr)
+            print(_cut(query, more), file=sys.stderr)
 
 
-def _cut(asked: Asked, more: int) -> str:
-    limit = asked.limit
+def _cut(query: Query, more: int) -> str:
+    limit = query.limit
     way_out = f"--limit {5 * limit} shows more."
-    if asked.is_plain:
+    if query.is_plain:
         shown = "This is the newest" if limit == 1 else f"These are the newest {limit}"
         return f"{shown}; {way_out}"
     shown = "This is the first" if limit == 1 else f"These are the first {limit}"
@@ -249,16 +249,16 @@ def _hidden(name: "Name", value: "Value | None") -> "Value | None":
     return hidden(name.text, value) if isinstance(value, str) else value
 
 
-def _none(asked: Asked) -> str:
+def _none(query: Query) -> str:
     narrowed = [
-        f"with {asked.name_contains!r} in its name" if asked.name_contains else "",
-        f"of {asked.owner!r}" if asked.owner else "",
-        "of that time" if asked.created_after or asked.created_before else "",
+        f"with {query.name_contains!r} in its name" if query.name_contains else "",
+        f"of {query.owner!r}" if query.owner else "",
+        "of that time" if query.created_after or query.created_before else "",
     ]
-    if asked.conditions:
-        texts = (f"{each.name.text}{each.sign}{each.value}" for each in asked.conditions)
+    if query.conditions:
+        texts = (f"{each.name.text}{each.sign}{each.value}" for each in query.conditions)
         narrowed.append(f"with {' and '.join(texts)}")
     named = "".join(f" {text}" for text in narrowed if text)
-    if asked.statuses:
-        return f"No job{named} is {' or '.join(asked.statuses)}."
+    if query.statuses:
+        return f"No job{named} is {' or '.join(query.statuses)}."
     return f"There is no job{named}." if named else "No jobs. `trackside run SCRIPT` starts one."

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from trackside.cli.messages import tell
+from trackside.cli.messages import print_message
 from trackside.cli.text import size
 from trackside.jobs.kept_files import KeptFile
 from trackside.records.event_names import is_event_file
@@ -30,7 +30,7 @@ def bring_all_back(job: TrainingJob, folder: Path, began: float, *, quiet: bool 
     for file in files:
         copied = bring_back(file, folder, job.name, unchanged_since(began))
         if copied.existing is not None:
-            tell(conflict_text(copied))
+            print_message(conflict_text(copied))
     if quiet:
         return
     if files:

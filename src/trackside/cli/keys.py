@@ -243,8 +243,8 @@ def _used_by(labels: Collection[str]) -> dict[str, int]:
 
 def _record(key: "AccessKey", quotas: Mapping[str, int], used: Mapping[str, int]) -> dict[str, Any]:
     """As it is shown: with the quota that counts for its label, and without its secret."""
-    told = {name: value for name, value in asdict(key).items() if name != "sealed"}
-    return {**told, "quota_bytes": quotas.get(key.label), "used_bytes": used.get(key.label)}
+    record = {name: value for name, value in asdict(key).items() if name != "sealed"}
+    return {**record, "quota_bytes": quotas.get(key.label), "used_bytes": used.get(key.label)}
 
 
 def _row(key: dict[str, Any], now: float) -> list[Cell]:

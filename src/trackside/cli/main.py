@@ -13,7 +13,7 @@ import click
 
 import trackside
 from trackside.cli.failures import EXPECTED, INTERRUPTED, USAGE, exit_code, explain
-from trackside.cli.messages import tell, tell_warnings
+from trackside.cli.messages import print_message, print_warnings
 from trackside.errors import JobNotFound
 from trackside.files import disk_space
 from trackside.settings import Settings, choose_profile
@@ -139,12 +139,12 @@ class Commands(click.Group):
         except click.exceptions.NoArgsIsHelpError:
             raise  # it shows itself
         except click.UsageError as wrong:
-            _tell_usage(wrong)
+            _print_usage_error(wrong)
             ctx.exit(USAGE)
         except EXPECTED as failure:
             if ctx.params["debug"]:
                 raise
-            tell(explain(failure) + _way_out(failure))
+            print_message(explain(failure) + _way_out(failure))
             if type(failure) is JobNotFound:
                 _suggest_jobs(failure.name)
             ctx.exit(exit_code(failure))
@@ -168,7 +168,7 @@ def main(debug: bool, profile: str | None) -> None:
     7 somebody did, 130 the wait was interrupted (the job goes on).
     """
     _hear_interrupts()
-    tell_warnings()
+    print_warnings()
     if debug:
         logging.basicConfig(level=logging.DEBUG)
     if profile:
@@ -200,11 +200,11 @@ def _unknown_command(given: str) -> str:
     return f"No command is called {given!r}. `trackside --help` lists them."
 
 
-def _tell_usage(wrong: click.UsageError) -> None:
+def _print_usage_error(wrong: click.UsageError) -> None:
     """As click does, and wrapped."""
     if wrong.ctx is not None:
-        tell(f"{wrong.ctx.get_usage()}\nTry '{wrong.ctx.command_path} --help' for help.\n")
-    tell(f"Error: {visible(wrong.format_message())}{_newest_job(wrong)}")
+        print_message(f"{wrong.ctx.get_usage()}\nTry '{wrong.ctx.command_path} --help' for help.\n")
+    print_message(f"Error: {visible(wrong.format_message())}{_newest_job(wrong)}")
 
 
 def _newest_job(wrong: click.UsageError) -> str:
@@ -240,4 +240,4 @@ def _suggest_jobs(name: str) -> None:
     from trackside.cli.job_names import meant
 
     if found := meant(name):
-        tell(f"Did you mean {' or '.join(map(repr, found))}?")
+        print_message(f"Did you mean {' or '.join(map(repr, found))}?")

@@ -74,7 +74,7 @@ def metrics(
     except KeyboardInterrupt:
         print()  # behind what the terminal shows for Ctrl-C
         raise
-    _tell_skipped(known.describe(), follower)
+    _print_skipped(known.describe(), follower)
 
 
 def chosen(curves: Curves, tag: str, *, system: bool) -> list[Curve]:
@@ -160,7 +160,7 @@ def _is_unicode() -> bool:
     return (sys.stdout.encoding or "").lower().replace("-", "").startswith("utf")
 
 
-def _tell_skipped(described: Mapping[str, Any], follower: Follower) -> None:
+def _print_skipped(described: Mapping[str, Any], follower: Follower) -> None:
     if Status(described["TrainingJobStatus"]).is_final:  # else the rest may be on its way
         for path, num_bytes in follower.curves.unread_bytes.items():
             text = (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from trackside.cli.access import KeysElsewhere, access_keys
-from trackside.cli.messages import tell
+from trackside.cli.messages import print_message
 from trackside.cli.tables import Cell, print_table
 from trackside.cli.text import as_json, duration
 from trackside.errors import MissingExtra, ServerError
@@ -81,7 +81,7 @@ def _read_limits(settings: Settings) -> LimitOf:
     except MissingExtra:
         return no_limit  # nor can there be a server that keeps to them
     except KeysElsewhere as error:
-        tell(f"Note: limits of owners are left out. {error}")
+        print_message(f"Note: limits of owners are left out. {error}")
         return no_limit
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from trackside.cli import rule_options
+from trackside.cli.finding_format import diagnosis_text, finding_formatter
 from trackside.cli.job_trial import is_location, trial_of
 from trackside.cli.tables import print_text
-from trackside.cli.teller import diagnosis_text, new_teller
 from trackside.errors import InputError, Violation
 from trackside.records.spec import RuleConfiguration
 from trackside.rules import catalog
@@ -103,10 +103,10 @@ def _profile_of(job: str) -> Profile:
 
 
 def print_verdicts(verdicts: Sequence[Verdict]) -> None:
-    teller = new_teller()
-    sys.stdout.write(diagnosis_text([each for v in verdicts for each in v.findings], teller))
+    formatter = finding_formatter()
+    sys.stdout.write(diagnosis_text([each for v in verdicts for each in v.findings], formatter))
     for verdict in verdicts:
-        sys.stdout.write(teller.text(verdict.findings))
+        sys.stdout.write(formatter.text(verdict.findings))
         for line in _ends(verdict):
             print_text(line)
 

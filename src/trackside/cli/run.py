@@ -16,7 +16,7 @@ import click
 
 from trackside.cli import rule_options
 from trackside.cli.main import OWN_PROCESS
-from trackside.cli.messages import tell
+from trackside.cli.messages import print_message
 from trackside.cli.run_command_line import FORM, Run, as_mapping, program_of
 from trackside.cli.text import as_json
 from trackside.errors import InvalidSpec, JobFailed, JobStopped
@@ -297,8 +297,8 @@ def run(
         from trackside.cli import in_place
 
         warnings += in_place.warnings(estimator.latest_training_job.name, program_folder)
-    for told in warnings:
-        tell(f"Warning: {visible(told)}")
+    for message in warnings:
+        print_message(f"Warning: {visible(message)}")
     folder = None if is_alone else program_folder
     aid = partial(_aid, entry_point=entry_point, source_dir=folder)
     job = estimator.latest_training_job

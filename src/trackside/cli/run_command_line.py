@@ -54,15 +54,15 @@ def program_of(ctx: click.Context) -> dict[str, Any]:
 
 def _meant_for_script(wrong: click.UsageError, typed: list[str], given: str) -> click.UsageError:
     """`--epochs` and `epochs=3` alike."""
-    told = wrong.format_message()
-    told += "" if told.endswith((".", ")")) else "."
+    message = wrong.format_message()
+    message += "" if message.endswith((".", ")")) else "."
     if not typed[0].startswith("-") and "." not in typed[0]:  # `python`, `torchrun`
         form = shlex.join(["trackside", "run", "--", *typed])
-        return click.UsageError(f"{told} A command stands behind `--`: {form}", wrong.ctx)
+        return click.UsageError(f"{message} A command stands behind `--`: {form}", wrong.ctx)
     script = next((each for each in typed if each.endswith((".py", ".sh"))), "SCRIPT")
     form = shlex.join(["trackside", "run", script, "--", given])
     way_out = f"The script's own arguments stand at the end, behind `--`: {form} …"
-    return click.UsageError(f"{told} {way_out}", wrong.ctx)
+    return click.UsageError(f"{message} {way_out}", wrong.ctx)
 
 
 FORM = "NAME=VALUE"

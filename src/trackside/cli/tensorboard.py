@@ -100,7 +100,7 @@ def _serve(
             # TensorBoard takes seconds to start: the curves are read meanwhile.
             process = parts.enter_context(TensorBoardProcess([*source, *options]))
             for label in labels:
-                _tell_about(library.job(label))
+                _print_address(library.job(label))
             parts.enter_context(server)
         url = process.url()
         pages = {label: f"{url}experiment/{quote(label)}/" for label in labels}
@@ -122,7 +122,7 @@ def _find(known: "JobService", name: str) -> "FindPlaces":
     return partial(known.curve_places, name)
 
 
-def _tell_about(job: "JobCurves") -> None:
+def _print_address(job: "JobCurves") -> None:
     """TensorBoard shows an empty page without a word; here are the words."""
     job.look()
     if not job.runs():

@@ -63,9 +63,9 @@ class Terminal:
         return text.rendered(with_colours=self.has_colours) if self.has_styles else text.plain
 
 
-def _columns(told: str) -> int:
-    if told.isdigit() and int(told) > 0:
-        return int(told)
+def _columns(columns: str) -> int:
+    if columns.isdigit() and int(columns) > 0:
+        return int(columns)
     for descriptor in range(3):  # standard output may go elsewhere, and the others not
         try:
             return os.get_terminal_size(descriptor).columns or _USUAL

@@ -31,7 +31,7 @@ class ProcessContext:
     that is no run of its own."""
 
     @classmethod
-    def look(cls, environ: Mapping[str, str] | None = None) -> "ProcessContext":
+    def detect(cls, environ: Mapping[str, str] | None = None) -> "ProcessContext":
         environ = os.environ if environ is None else environ
         in_job = environ.get("TRACKSIDE_EXIT_RECORD") or environ.get("SM_CURRENT_HOST")
         variable, rank = _rank(environ)

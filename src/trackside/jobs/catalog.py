@@ -36,7 +36,7 @@ _COMPARE_SECONDS = 30.0
 @dataclass(frozen=True, slots=True)
 class Catalog:
     home: Home
-    _looks: dict[str, tuple[int, int]] = field(default_factory=dict, compare=False)
+    _versions: dict[str, tuple[int, int]] = field(default_factory=dict, compare=False)
     """Size and time of the journals of unfinished jobs about which the index was last right."""
     _compared: dict[str, tuple[int | None, float]] = field(default_factory=dict, compare=False)
     """When the index was last compared with all folders: theirs and the monotonic time."""
@@ -44,14 +44,14 @@ class Catalog:
     """Set while something is not in the index that could not be written to it."""
     _added: deque[str] = field(default_factory=deque, compare=False)
     """Jobs that the next look takes in, all at once."""
-    _troubles: set[str] = field(default_factory=set, compare=False)
+    _failures: set[str] = field(default_factory=set, compare=False)
     """Why the index cannot be used at present, as far as it was said."""
     identity = ""
     """A home that is alone needs no name."""
 
     def select(self, page: Page) -> list[JobSummary]:
         """Looks at all folders that may have changed."""
-        return self._look(lambda index: index.page(page))
+        return self._use(lambda index: index.page(page))
 
     def claimed(self, name: str, draft: str) -> AbstractContextManager[None]:
         """Inside, the name is nobody else's: alone in a home, that takes no more than its folder.
@@ -60,10 +60,10 @@ class Catalog:
         """
         return nullcontext()
 
-    def ask_to_stop(self, name: str) -> None:
+    def request_stop(self, name: str) -> None:
         """Leave word for whoever holds the job: alone in a home, nobody else does."""
 
-    def asked_to_stop(self) -> set[str]:
+    def requested_stops(self) -> set[str]:
         """Jobs of this home for which others have left word."""
         return set()
 
@@ -72,12 +72,12 @@ class Catalog:
         if self._is_compared():
             with suppress(sqlite3.OperationalError, OSError):
                 return self._use_file(lambda index: sorted(index.unfinished()), refresh=False)
-        finished = self._look(lambda index: index.finished(), refresh=False)
+        finished = self._use(lambda index: index.finished(), refresh=False)
         return sorted(self.folder_names() - finished)
 
     def find(self, name: str) -> JobSummary | None:
         """For a job without a folder here, so that a look at the folders would find no more."""
-        return self._look(lambda index: index.find(name), refresh=False)
+        return self._use(lambda index: index.find(name), refresh=False)
 
     def page(self, page: Page) -> list[JobSummary]:
         """Looks only at the folders of jobs that had not ended; `refresh` finds those of others."""
@@ -86,7 +86,7 @@ class Catalog:
             self._refresh_unfinished(index)
             return index.page(page)
 
-        return self._look(use, refresh=False)
+        return self._use(use, refresh=False)
 
     def in_progress(self) -> dict[str, JobSummary]:
         """Of jobs that are known, as `page` would tell them."""
@@ -95,19 +95,19 @@ class Catalog:
             self._refresh_unfinished(index)
             return index.unfinished()
 
-        return self._look(use, refresh=False)
+        return self._use(use, refresh=False)
 
     def num_by_status(self) -> dict[str, int]:
         """Of jobs that are known, as they were when a listing last looked."""
-        return self._look(lambda index: index.num_by_status(), refresh=False)
+        return self._use(lambda index: index.num_by_status(), refresh=False)
 
     def name_in_any_case(self, name: str) -> str | None:
         """See `Index.name_in_any_case`."""
-        return self._look(lambda index: index.name_in_any_case(name), refresh=False)
+        return self._use(lambda index: index.name_in_any_case(name), refresh=False)
 
     def starting(self, text: str, most: int) -> list[str]:
         """See `Index.starting`."""
-        return self._look(lambda index: index.starting(text, most), refresh=False)
+        return self._use(lambda index: index.starting(text, most), refresh=False)
 
     @contextmanager
     def kept_open(self) -> Iterator[None]:
@@ -123,14 +123,14 @@ class Catalog:
         if self._is_compared():
             self.in_progress()
         else:
-            self._look(lambda index: None)
+            self._use(lambda index: None)
 
     def add(self, name: str) -> None:
         """A job that was just submitted: for whoever in this process reads the index next."""
         self._added.append(name)
 
     def forget(self, name: str) -> None:
-        self._look(lambda index: index.put([], forget=[name]), refresh=False)
+        self._use(lambda index: index.put([], forget=[name]), refresh=False)
 
     def reindex(self, locations: Sequence[str]) -> int:
         """Forget everything, then read the folders and every job below these locations."""
@@ -162,7 +162,7 @@ class Catalog:
             except UNREADABLE as error:
                 logger.warning("job %s: its journal is not in storage: %s", name, error)
 
-    def _look(self, use: Callable[[Index], T], *, refresh: bool = True) -> T:
+    def _use(self, use: Callable[[Index], T], *, refresh: bool = True) -> T:
         """At the index, or at the folders alone when the index cannot be used now."""
         is_behind = self._behind.is_set()
         try:
@@ -170,7 +170,7 @@ class Catalog:
         except (sqlite3.OperationalError, OSError) as error:
             self._warn(error)
         else:
-            self._troubles.clear()
+            self._failures.clear()
             if is_behind:
                 self._behind.clear()
             return found
@@ -182,8 +182,8 @@ class Catalog:
 
     def _warn(self, error: Exception) -> None:
         """Once: a server looks every second."""
-        if str(error) not in self._troubles:
-            self._troubles.add(str(error))
+        if str(error) not in self._failures:
+            self._failures.add(str(error))
             logger.warning(
                 "the index %s cannot be used (%s); reading the job folders", self.home.index, error
             )
@@ -243,22 +243,22 @@ class Catalog:
         self._compared["folders"] = changed_at, time.monotonic()
 
     def _refresh_unfinished(self, index: Index) -> None:
-        changed, looks = [], {}
+        changed, versions = [], {}
         for name, known in index.unfinished().items():
-            look = self._look_at_journal(name)
+            look = self._journal_version(name)
             if look is None:
                 continue
-            row = known if look == self._looks.get(name) else self._read_folder(name, known)
+            row = known if look == self._versions.get(name) else self._read_folder(name, known)
             if row == known:
-                looks[name] = look
+                versions[name] = look
             elif row is not None:
                 changed.append(row)
-        self._looks.clear()
-        self._looks.update(looks)
+        self._versions.clear()
+        self._versions.update(versions)
         if changed:
             index.put(changed)
 
-    def _look_at_journal(self, name: str) -> tuple[int, int] | None:
+    def _journal_version(self, name: str) -> tuple[int, int] | None:
         try:
             status = self.home.job(name).journal.stat()
         except OSError:

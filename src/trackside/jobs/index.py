@@ -252,12 +252,12 @@ class Index:
         sql = "DELETE FROM jobs WHERE name = ? AND claim = ?"
         self._database.write((sql, [(name, draft)]))
 
-    def ask_to_stop(self, name: str, now: float) -> None:
+    def request_stop(self, name: str, now: float) -> None:
         """Leave word for the home that holds the job."""
         sql = "UPDATE jobs SET stop_asked = ? WHERE name = ? AND ended IS NULL"
         self._database.write((sql, [(now, name)]))
 
-    def asked_to_stop(self, home: str) -> set[str]:
+    def requested_stops(self, home: str) -> set[str]:
         asked = "stop_asked IS NOT NULL AND ended IS NULL AND home = ?"
         return self._names(f"{_NAMES} AND {asked}", home)
 

@@ -69,7 +69,7 @@ class LocalController(LocalSubmitter):
         if not self._is_here(name):
             history = self._record(name).history
             if not history.state.is_final:
-                self._catalog.ask_to_stop(name)
+                self._catalog.request_stop(name)
             return history
         folder = self._home.job(name)
         history = pending_jobs.end(folder, self._home, Secondary.STOPPED)
@@ -136,7 +136,7 @@ class LocalController(LocalSubmitter):
         if name is not None:
             return self._reconcile_job(name) if self._is_here(name) else None
         sweep_drafts(self._home)
-        for requested in self._catalog.asked_to_stop():
+        for requested in self._catalog.requested_stops():
             self._stop_as_requested(requested)
         for unfinished in {*self._catalog.unfinished(), *pending_uploads.noted(self._home)}:
             self._reconcile_job(unfinished)

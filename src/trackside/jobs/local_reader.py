@@ -163,7 +163,7 @@ class LocalReader(RecordReader):
             return self._reconcile_job(name) if self._is_here(name) else None
         sweep_drafts(self._home)
         unfinished = {*self._catalog.unfinished(), *pending_uploads.noted(self._home)}
-        if self._catalog.asked_to_stop() or not all(map(self._needs_no_repair, unfinished)):
+        if self._catalog.requested_stops() or not all(map(self._needs_no_repair, unfinished)):
             self.jobs().reconcile()
 
     def _reconcile_job(self, name: str) -> None:

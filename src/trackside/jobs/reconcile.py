@@ -121,7 +121,7 @@ class Reconciler:
         self._queued.pop(name, None)
         if is_elsewhere(folder.host(FIRST_HOST, FIRST_ATTEMPT)):
             return None
-        state, seen = self._look(folder)
+        state, seen = self._inspect(folder)
         if state.is_queued:
             self._queued[name] = look
             return None
@@ -133,7 +133,7 @@ class Reconciler:
         with locked(folder) as mine:
             if not mine:
                 return None
-            state, seen = self._look(folder)  # as it is now that nobody else acts
+            state, seen = self._inspect(folder)  # as it is now that nobody else acts
             never_started = seen and all(host.poll is None for host in seen)
             if never_started and not announced(folder, self.home):
                 return None
@@ -197,7 +197,7 @@ class Reconciler:
             handle = self.launcher.placement.start(command, environment, nonce=nonce, log=rules.log)
             evaluator_process.note_started(rules, handle["pid"])
 
-    def _look(self, folder: JobFolder) -> tuple[State, list[SeenHost]]:
+    def _inspect(self, folder: JobFolder) -> tuple[State, list[SeenHost]]:
         history = Journal(folder.journal).read()
         if history.state.is_final or history.state.is_queued:
             return history.state, []

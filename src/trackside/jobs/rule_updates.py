@@ -36,8 +36,8 @@ class RuleUpdates:
         self._offset = 0
         self._size = 0
         self._grows_since: float | None = None
-        self._told: dict[RuleKey, Evaluation] = {}
-        self._looked: tuple[int, int] | None = None
+        self._reported: dict[RuleKey, Evaluation] = {}
+        self._version: tuple[int, int] | None = None
         self._ended_at: float | None = None
 
     def new(self, *, at_rest: bool = False) -> Iterator[Findings | Evaluation]:
@@ -54,8 +54,8 @@ class RuleUpdates:
         if found := tuple(parse_findings(self._new_lines(), f"the findings of job {job}")):
             yield found
         for evaluation in parse_evaluations(statuses or b"[]", f"the rules' statuses of job {job}"):
-            known = self._told.get(evaluation.key)
-            self._told[evaluation.key] = evaluation
+            known = self._reported.get(evaluation.key)
+            self._reported[evaluation.key] = evaluation
             if known is None or known.status is not evaluation.status:
                 yield evaluation
 
@@ -106,10 +106,10 @@ class RuleUpdates:
             return self._stored("statuses.json")
         try:
             status = folder.rules.statuses.stat()
-            look = (status.st_ino, status.st_mtime_ns)
-            if look == self._looked:
+            version = (status.st_ino, status.st_mtime_ns)
+            if version == self._version:
                 return b""
-            self._looked = look
+            self._version = version
             return folder.rules.statuses.read_bytes()
         except FileNotFoundError:
             return b""

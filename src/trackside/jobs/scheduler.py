@@ -31,7 +31,7 @@ from trackside.records.status import Secondary
 
 logger = logging.getLogger(__name__)
 
-LOOK_SECONDS = 2.0
+SCAN_SECONDS = 2.0
 """How often all folders of unfinished jobs are looked at: what other processes did is found so."""
 QUICK_SECONDS = 0.05
 """How often, while a job waits, those that hold the machine are looked at."""
@@ -85,10 +85,10 @@ class Scheduler:
         self._plan = plan
         self._bell = bell
         self._queue = Queue(plan.capacity)
-        self._looks: dict[str, tuple[int, int]] = {}
+        self._versions: dict[str, tuple[int, int]] = {}
         self._deadlines: list[tuple[float, str]] = []
         self._again: dict[str, float] = {}
-        self._looked_at: float | None = None
+        self._scanned_at: float | None = None
         self._settled = -1
         self._folders_at: int | None = None
         self._lock: int | None = None
@@ -125,25 +125,25 @@ class Scheduler:
                 os.close(self._lock)
 
     def _pause(self) -> float:
-        if self._ending.is_set() or self._looked_at is None:
+        if self._ending.is_set() or self._scanned_at is None:
             return 0.0
         if not self._queue.waiting:
-            return LOOK_SECONDS
-        due = self._deadlines[0][0] - time.monotonic() if self._deadlines else LOOK_SECONDS
+            return SCAN_SECONDS
+        due = self._deadlines[0][0] - time.monotonic() if self._deadlines else SCAN_SECONDS
         return max(0.0, min(QUICK_SECONDS, due))
 
     def _take_turn(self, names: set[str]) -> None:
         if not self._is_at_work():
-            self._looked_at = time.monotonic()
+            self._scanned_at = time.monotonic()
             return
         for name in names:
-            self._look_at(name)
-        if self._looked_at is None or time.monotonic() - self._looked_at >= LOOK_SECONDS:
-            self._look_at_all()
+            self._inspect(name)
+        if self._scanned_at is None or time.monotonic() - self._scanned_at >= SCAN_SECONDS:
+            self._inspect_all()
         if not self._queue.waiting:
             return
         for entry in self._queue.running:
-            self._look_at(entry.name)
+            self._inspect(entry.name)
         self._end_overdue()
         self._start()
 
@@ -166,17 +166,17 @@ class Scheduler:
 
     # Looking
 
-    def _look_at_all(self) -> None:
+    def _inspect_all(self) -> None:
         """At folders that are new, and at each job that is known: it may have been stopped, tagged
         or begun by another process."""
         known = [entry.name for entry in (*self._queue.waiting, *self._queue.running)]
         for name in known:
-            self._look_at(name)
+            self._inspect(name)
         if self._folders_have_changed():
             for name in self._plan.unfinished():
                 if name not in self._queue:
-                    self._look_at(name)
-        self._looked_at = time.monotonic()
+                    self._inspect(name)
+        self._scanned_at = time.monotonic()
         self._settled = -1  # a limit may have been changed
 
     def _folders_have_changed(self) -> bool:
@@ -186,12 +186,12 @@ class Scheduler:
         self._folders_at = changed_at
         return True
 
-    def _look_at(self, name: str) -> None:
+    def _inspect(self, name: str) -> None:
         """Take a job in, or forget it, as its folder says."""
         folder = self._plan.home.job(name)
         try:
             look = Journal(folder.journal).look()
-            if look == self._looks.get(name):
+            if look == self._versions.get(name):
                 return
             record = read_folder(folder)
         except JobNotFound:
@@ -205,15 +205,15 @@ class Scheduler:
         if not record.history.state.is_queued:
             self._queue.hold(entry)
         else:
-            if name not in self._looks:
+            if name not in self._versions:
                 self._note_deadline(record)
             self._queue.wait(entry)
-        self._looks[name] = look
+        self._versions[name] = look
         return None
 
     def _forget(self, name: str) -> None:
         self._queue.drop(name)
-        self._looks.pop(name, None)
+        self._versions.pop(name, None)
         self._again.pop(name, None)
 
     # Waiting too long
@@ -233,7 +233,7 @@ class Scheduler:
                 longest = _longest_wait(read_folder(folder))
                 message = f"Not started within {longest} seconds"
                 pending_jobs.end(folder, self._plan.home, Secondary.MAX_WAIT_EXCEEDED, message)
-            self._look_at(name)
+            self._inspect(name)
 
     # Starting
 
@@ -268,7 +268,7 @@ class Scheduler:
             logger.warning("job %s is not started yet: %r", name, error)
         if begun is Begun.NOT_YET:
             self._again[name] = time.monotonic() + AGAIN_SECONDS
-        self._look_at(name)
+        self._inspect(name)
 
     def _gpus_for(self, entry: Entry) -> list[str] | None:
         """None where there are none to be shared out."""

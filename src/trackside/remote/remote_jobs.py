@@ -13,7 +13,7 @@ from trackside.records.journal import History
 from trackside.records.rule_status import Evaluation
 from trackside.remote.job_log import JobLog
 from trackside.remote.remote_submitter import RemoteSubmitter
-from trackside.remote.retry_policy import FOR_A_JOB
+from trackside.remote.retry_policy import LONG_RETRY
 from trackside.remote.rule_updates import PublishedUpdates
 
 _QUICK_SECONDS = 0.2
@@ -61,13 +61,13 @@ class RemoteJobs(RemoteSubmitter):
     def follow(
         self, name: str, *, host: str | None = None, after: SeenLogs | None = None
     ) -> Iterator[History | LogLine]:
-        log = JobLog(self._client, self._record(name), host, after, retry_policy=FOR_A_JOB)
+        log = JobLog(self._client, self._record(name), host, after, retry_policy=LONG_RETRY)
         items = self._follow(name, log)
         return (item for item in items if isinstance(item, History | LogLine))
 
     def follow_all(self, name: str) -> Iterator[History | LogLine | Findings | Evaluation]:
         record = self._record(name)
-        log = JobLog(self._client, record, retry_policy=FOR_A_JOB)
+        log = JobLog(self._client, record, retry_policy=LONG_RETRY)
         return self._follow(name, log, PublishedUpdates(record, self._home.root))
 
     def change_tags(
@@ -104,4 +104,4 @@ class RemoteJobs(RemoteSubmitter):
 
     def _polling(self, name: str) -> tuple[ReadHistory, PollInterval]:
         interval = PollInterval(_QUICK_SECONDS, _SLOW_SECONDS)
-        return lambda: self._history(name, FOR_A_JOB), interval
+        return lambda: self._history(name, LONG_RETRY), interval

@@ -29,7 +29,7 @@ from trackside.records.status import Status
 from trackside.remote.api_client import ApiClient
 from trackside.remote.job_log import JobLog
 from trackside.remote.responses import described, history_of, record_of, summary_of
-from trackside.remote.retry_policy import FOR_A_PERSON, FOR_NOBODY, RetryPolicy
+from trackside.remote.retry_policy import NO_RETRY, SHORT_RETRY, RetryPolicy
 from trackside.settings import DEFAULT_OUTPUT, Settings
 
 _PAGE = 100
@@ -116,16 +116,16 @@ class RemoteReader(RecordReader):
     def default_output(self) -> str:
         """Where jobs of the server store their output unless they say otherwise; empty for an
         older server. `ServerUnreachable` without a retry."""
-        return str(self._server_facts(FOR_NOBODY).get("output", ""))
+        return str(self._server_facts(NO_RETRY).get("output", ""))
 
     @property
     def owner(self) -> str:
         """The name of the key that is used."""
-        return str(self._server_facts(FOR_A_PERSON).get("owner", ""))
+        return str(self._server_facts(SHORT_RETRY).get("owner", ""))
 
     @property
     def disk_trouble(self) -> str:
-        return str(self._server_facts(FOR_A_PERSON).get("disk", ""))
+        return str(self._server_facts(SHORT_RETRY).get("disk", ""))
 
     def _server_facts(self, retry_policy: RetryPolicy) -> dict[str, Any]:
         """What comes with every listing, besides jobs."""
@@ -211,10 +211,10 @@ class RemoteReader(RecordReader):
     def _record(self, name: str) -> Record:
         return record_of(self._described(name))
 
-    def _history(self, name: str, retry_policy: RetryPolicy = FOR_A_PERSON) -> History:
+    def _history(self, name: str, retry_policy: RetryPolicy = SHORT_RETRY) -> History:
         return history_of(self._described(name, retry_policy))
 
-    def _described(self, name: str, retry_policy: RetryPolicy = FOR_A_PERSON) -> dict[str, Any]:
+    def _described(self, name: str, retry_policy: RetryPolicy = SHORT_RETRY) -> dict[str, Any]:
         request = {"TrainingJobName": name, "Trackside": True}
         return self._call("DescribeTrainingJob", request, job=name, retry_policy=retry_policy)
 
@@ -224,7 +224,7 @@ class RemoteReader(RecordReader):
         request: Mapping[str, Any],
         *,
         job: str = "",
-        retry_policy: RetryPolicy = FOR_A_PERSON,
+        retry_policy: RetryPolicy = SHORT_RETRY,
     ) -> dict[str, Any]:
         return self._client.call(
             f"SageMaker.{operation}", request, job=job, retry_policy=retry_policy

@@ -7,7 +7,7 @@ from trackside.errors import JobExists, ServerError, ServerUnreachable, Tracksid
 from trackside.jobs.describe import ROLE_ARN
 from trackside.records.spec import JobSpec, Options
 from trackside.remote.remote_reader import RemoteReader
-from trackside.remote.retry_policy import FOR_A_PERSON
+from trackside.remote.retry_policy import SHORT_RETRY
 from trackside.remote.upload_inputs import JobUploads
 
 
@@ -27,7 +27,7 @@ class RemoteSubmitter(RemoteReader):
         uploads = JobUploads(spec, self._client, self._home.root, source, files or {})
         uploads.check()
         try:
-            self._create(replace(uploads.bring(), role=_role(spec.role)))
+            self._create(replace(uploads.upload(), role=_role(spec.role)))
         except (JobExists, ServerUnreachable):
             raise  # what was uploaded may belong to another job by now, or be needed
         except TracksideError:
@@ -36,7 +36,7 @@ class RemoteSubmitter(RemoteReader):
 
     def _without_unknown(self, spec: JobSpec) -> JobSpec:
         """An older server rejects options that it does not know; no job needs its commit to run."""
-        if spec.options.git is None or "Git" in self._server_facts(FOR_A_PERSON).get("options", ()):
+        if spec.options.git is None or "Git" in self._server_facts(SHORT_RETRY).get("options", ()):
             return spec
         return replace(spec, options=replace(spec.options, git=None))
 

@@ -19,11 +19,11 @@ class RetryPolicy:
     """For whoever does not want to wait so long."""
 
 
-FOR_NOBODY = RetryPolicy(0.0, 0.0)
+NO_RETRY = RetryPolicy(0.0, 0.0)
 """Who can do without the answer."""
-FOR_A_PERSON = RetryPolicy(5.0, 60.0)
+SHORT_RETRY = RetryPolicy(5.0, 60.0)
 """Who sits and waits for the answer."""
-FOR_A_JOB = RetryPolicy(900.0, 900.0, "The job goes on by itself: Ctrl-C leaves it running.")
+LONG_RETRY = RetryPolicy(900.0, 900.0, "The job goes on by itself: Ctrl-C leaves it running.")
 """Which goes on by itself: a server that is updated is back before its jobs have ended."""
 
 
@@ -40,7 +40,7 @@ def pause_before(
     return min(left, max(at_least, random.uniform(0, most)))
 
 
-def is_worth_asking_again(status: int, next_try: int) -> bool:
+def is_worth_retrying(status: int, next_try: int) -> bool:
     if status == 500:
         return next_try < _FAULTS_MOST
     return status in (429, 502, 503, 504)

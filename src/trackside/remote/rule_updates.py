@@ -13,7 +13,7 @@ from trackside.records.finding import RuleKey, parse_findings
 from trackside.records.rule_status import Evaluation, RuleStatus, parse_evaluations
 from trackside.storage.locate import locate
 
-_LOOK_SECONDS = 1.0
+_POLL_SECONDS = 1.0
 _QUIET_SECONDS = 20.0
 """Rules that say nothing for so long after the job's end have nobody at them."""
 
@@ -26,9 +26,9 @@ class PublishedUpdates:
         self._uri = record.keys.rules
         self._home = home
         self._offset = 0
-        self._told: dict[RuleKey, RuleStatus] = {}
+        self._reported: dict[RuleKey, RuleStatus] = {}
         self._seen: list[Evaluation] = []
-        self._looked_at = self._moved_at = -AFTER_END_SECONDS
+        self._polled_at = self._moved_at = -AFTER_END_SECONDS
         self._ended_at: float | None = None
 
     def new(self, *, at_rest: bool = False) -> Iterator[Findings | Evaluation]:
@@ -37,9 +37,9 @@ class PublishedUpdates:
         `at_rest` makes no difference: what is published together is read together.
         """
         now = time.monotonic()
-        if not self._has_rules or now - self._looked_at < _LOOK_SECONDS:
+        if not self._has_rules or now - self._polled_at < _POLL_SECONDS:
             return
-        self._looked_at = now
+        self._polled_at = now
         try:
             # Published in the other order: a status comes with the findings that it follows from.
             evaluations = parse_evaluations(self._get("statuses.json") or b"[]")
@@ -51,8 +51,8 @@ class PublishedUpdates:
         if found:
             yield found
         for evaluation in evaluations:
-            if self._told.get(evaluation.key) is not evaluation.status:
-                self._told[evaluation.key] = evaluation.status
+            if self._reported.get(evaluation.key) is not evaluation.status:
+                self._reported[evaluation.key] = evaluation.status
                 yield evaluation
 
     def is_over(self) -> bool:
@@ -71,8 +71,8 @@ class PublishedUpdates:
         return tuple(parse_findings(whole))
 
     def _get(self, file: str, start: int = 0) -> bytes:
-        place = locate(self._uri, home=self._home, hurried=True).child(file)
+        location = locate(self._uri, home=self._home, hurried=True).child(file)
         try:
-            return place.store.get(place.key, start)
+            return location.store.get(location.key, start)
         except ObjectNotFound:
             return b""

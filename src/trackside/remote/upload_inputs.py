@@ -40,18 +40,18 @@ class JobUploads:
 
     def check(self) -> None:
         """`InvalidSpec`, `InputError` or `JobExists` before anything is sent."""
-        if wrong := [*_places_here(self.spec, self.client.url), *_no_text(self.spec)]:
+        if wrong := [*_local_paths(self.spec, self.client.url), *_no_text(self.spec)]:
             raise InvalidSpec(wrong)
         here = replace(self.spec, inputs=tuple(filter(_is_here, self.spec.inputs)))
         check_channels(here, Home(self.home))
         self._check_unused()
 
-    def bring(self) -> JobSpec:
+    def upload(self) -> JobSpec:
         """The spec as the server is to have it: with channels of this machine where they are
         then."""
         for uri, content in self.files.items():
             self._send(uri, content)
-        inputs = tuple(map(self._brought, self.spec.inputs))
+        inputs = tuple(map(self._uploaded, self.spec.inputs))
         if self.source is not None and self.spec.source is not None:
             self._send(self.spec.source, self.source)
         return replace(self.spec, inputs=inputs)
@@ -81,7 +81,7 @@ class JobUploads:
         self._sent.append(place)
         place.store.put(place.key, content)
 
-    def _brought(self, channel: Channel) -> Channel:
+    def _uploaded(self, channel: Channel) -> Channel:
         if not _is_here(channel):
             return channel
         place = locate(channel.uri, home=self.home)
@@ -139,7 +139,7 @@ def _no_text(spec: JobSpec) -> Iterator[Violation]:
                 yield Violation(f"{member}[{index}]", word, advice)
 
 
-def _places_here(spec: JobSpec, url: str) -> Iterator[Violation]:
+def _local_paths(spec: JobSpec, url: str) -> Iterator[Violation]:
     """What lies below the output for want of another place is not told besides."""
     output = spec.output.uri
     parts = {

@@ -26,7 +26,7 @@ class Notice:
     findings: tuple[Finding, ...]
 
 
-class Teller:
+class FindingFormatter:
     """Says each advice once: the tenth layer, or rule, needs the same as the first.
 
     What a diagnosis has said, its findings do not say again.

@@ -31,14 +31,14 @@ _OF_TRACKED = ("--porcelain", "--untracked-files=no", "--ignore-submodules=dirty
 
 
 @contextmanager
-def git_look(arguments: Mapping[str, Any]) -> Iterator["GitLook"]:
+def reading_git(arguments: Mapping[str, Any]) -> Iterator["GitReader"]:
     """At the folder that these arguments of an estimator have the source in; at nothing for one in
     storage, and for an image's own program."""
-    look = GitLook(_folder(arguments))
+    git = GitReader(_folder(arguments))
     try:
-        yield look
+        yield git
     finally:
-        look.close()
+        git.close()
 
 
 def _folder(arguments: Mapping[str, Any]) -> Path | None:
@@ -51,7 +51,7 @@ def _folder(arguments: Mapping[str, Any]) -> Path | None:
     return folder.absolute()
 
 
-class GitLook:
+class GitReader:
     """A look that was begun; `state` waits for the rest of it."""
 
     def __init__(self, folder: Path | None) -> None:

@@ -51,7 +51,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ask:
+class FitArguments:
     """What one call of `fit` adds to the estimator's own arguments."""
 
     inputs: Inputs | None = None
@@ -60,7 +60,10 @@ class Ask:
 
 
 def make_request(
-    arguments: Mapping[str, Any], ask: Ask, encode: Callable[[Any], str], settings: Settings
+    arguments: Mapping[str, Any],
+    fit: FitArguments,
+    encode: Callable[[Any], str],
+    settings: Settings,
 ) -> Request:
     """`InvalidSpec` carries everything that is wrong with the arguments and the source."""
     # A server has a table of what stands for an image, and its own word on what is not in it.
@@ -69,15 +72,15 @@ def make_request(
     image, entry = arguments.get("image_uri"), arguments.get("entry_point")
     runs = os.fspath(entry) if entry else base_of_program(arguments)
     base = arguments.get("base_job_name") or base_of(runs, image)
-    violations += name_problems(ask.job_name) if ask.job_name else ()
+    violations += name_problems(fit.job_name) if fit.job_name else ()
     # What is wrong with a name is told once, as it was given.
-    name = unique_name(base) if violations or not ask.job_name else wire_name(ask.job_name)
+    name = unique_name(base) if violations or not fit.job_name else wire_name(fit.job_name)
     request = to_request(arguments)
     request["TrainingJobName"] = name
     output = request.setdefault("OutputDataConfig", {}).setdefault("S3OutputPath", settings.output)
     _set_interpreter(request, settings, violations)
-    if ask.experiment:
-        request["ExperimentConfig"] = dict(ask.experiment)
+    if fit.experiment:
+        request["ExperimentConfig"] = dict(fit.experiment)
     runs_here = settings.runs_here
     violations += problems(arguments, _interpreter(request), runs_here=runs_here)
     if kept_out := [*in_place_problems(arguments, runs_here=runs_here)]:
@@ -97,7 +100,7 @@ def make_request(
     texts |= _program(arguments, source, keys)
     if source is not None and source.in_place is not None:
         request["Trackside"] = {**request.get("Trackside", {}), "InPlace": str(source.in_place)}
-    if inputs := channels(ask.inputs):
+    if inputs := channels(fit.inputs):
         request["InputDataConfig"] = inputs
     spec = None
     with _collected(violations, arguments):
