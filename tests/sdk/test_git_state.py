@@ -134,14 +134,14 @@ def test_the_folder_is_that_of_the_source(repository: Path, monkeypatch: pytest.
         {"entry_point": "train.py", "source_dir": str(repository / "src")},
         {"module": "train", "source_dir": str(repository)},
     ):
-        with reading_git(arguments) as git:
-            noted = git.added_to(spec)
+        with reading_git(arguments) as reader:
+            noted = reader.added_to(spec)
         assert noted.options.git is not None
         assert noted.options.git.commit == commit
         assert JobSpec.from_request(noted.to_request()) == noted
     for arguments in ({"entry_point": "train.py", "source_dir": "s3://bucket/x.tar.gz"}, {}):
-        with reading_git(arguments) as git:
-            assert git.added_to(spec) is spec
+        with reading_git(arguments) as reader:
+            assert reader.added_to(spec) is spec
 
 
 @pytest.mark.parametrize(

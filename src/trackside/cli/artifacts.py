@@ -32,7 +32,7 @@ _MOST_SHOWN = 100
 )
 @click.option("--json", is_flag=True, help="Print JSON.")
 def artifacts(job: str, to: Path | None, json: bool) -> None:
-    """List what a job has stored: the model, other output, the files that the script left in its
+    """List what a job has stored: the model, other output, the files that the script wrote to its
     working folder, checkpoints, curves.
 
     \b

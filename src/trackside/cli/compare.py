@@ -26,14 +26,14 @@ _NOT_COMPARED = "sagemaker_"
 
 @click.command(short_help="Show jobs side by side: settings, machine use, metrics.")
 @job_argument("jobs", metavar="JOB...", nargs=-1, required=True)
-@click.option("--tag", metavar="TEXT", default="", help="Only metrics with this in their name.")
-@click.option("--system", is_flag=True, help="Every figure of the machine too.")
+@click.option("--tag", metavar="TEXT", default="", help="Only metrics whose name contains this.")
+@click.option("--system", is_flag=True, help="Also every metric of the machine.")
 @click.option("--json", is_flag=True, help="Print JSON.")
 def compare(jobs: tuple[str, ...], tag: str, system: bool, json: bool) -> None:
     """Compare jobs: each metric's last and best value, hyperparameters, machine use.
 
     The best is the greatest for names such as accuracy, and the least for all others; the best
-    of the jobs is green. Hyperparameters that differ come before those that do not.
+    of the jobs is green. Hyperparameters that differ come first.
 
     \b
     Examples:

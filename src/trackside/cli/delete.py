@@ -13,20 +13,20 @@ from trackside.sdk.known_jobs import known_jobs
 from trackside.texts.shown_names import shown_name
 
 
-@click.command(short_help="Forget jobs that have ended; with --data, remove what they made.")
+@click.command(short_help="Delete finished jobs; with --data, also their output.")
 @job_argument("jobs", metavar="JOB...", nargs=-1, required=True)
-@click.option("--data", is_flag=True, help="Also remove what they have stored.")
+@click.option("--data", is_flag=True, help="Also remove their stored output.")
 @click.option(
     "--checkpoints",
     is_flag=True,
     help="With --data: also checkpoints at a location without the job's name in it.",
 )
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 def delete(jobs: tuple[str, ...], data: bool, checkpoints: bool, yes: bool) -> None:
-    """Forget jobs that have ended: record, log and list entry. What they made is kept.
+    """Delete finished jobs: record, log and list entry. Their output is kept.
 
-    Model, output, checkpoints, tensors and curves stay where they are, which is told. `--data`
-    removes them too, except what other jobs need.
+    Model, output, checkpoints, tensors and curves stay in storage, and their locations are printed.
+    `--data` removes them too, except what other jobs need.
 
     \b
     Examples:

@@ -20,31 +20,33 @@ DEFAULT_BUCKET = "trackside"
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 
 
-@click.command(short_help="Print what sets up AWS's own clients in a shell.")
+@click.command(short_help="Print shell commands that point AWS clients at the server.")
 @click.option(
     "--region",
     default=DEFAULT_REGION,
     show_default=True,
     metavar="REGION",
-    help="Any that AWS has; SageMaker's SDK looks up images by it.",
+    help="Any AWS region; SageMaker's SDK selects images by it.",
 )
 @click.option(
-    "--bucket", metavar="NAME", help="The SDKs' default; else that of the server's own output."
+    "--bucket",
+    metavar="NAME",
+    help="The SDKs' default bucket; by default that of the server's output.",
 )
 @click.option(
     "--shell",
     type=click.Choice(tuple(SHELLS)),
     default="posix",
     show_default=True,
-    help="Whose language: posix is bash, zsh and all like them.",
+    help="Shell syntax; posix is for bash, zsh and similar.",
 )
-@click.option("--reset", is_flag=True, help="Undo it: as the shell was before.")
+@click.option("--reset", is_flag=True, help="Undo it: restore the shell's variables.")
 def env(region: str, bucket: str | None, shell: str, reset: bool) -> None:
-    """Print what sets up boto3, the AWS CLI and SageMaker's SDKs in a shell.
+    """Print shell commands that point boto3, the AWS CLI and SageMaker's SDKs at the server.
 
-    Programs started there need no edit: also what they would ask hosts of Amazon's goes to the
-    server: the one of `trackside login` or TRACKSIDE_URL, else this machine's. In a notebook that
-    runs already, use `%load_ext trackside`.
+    Programs started in that shell need no change: also their requests to hosts of Amazon go to the
+    server of `trackside login` or TRACKSIDE_URL, else to this machine's. In a running notebook, use
+    `%load_ext trackside`.
 
     \b
     Examples:

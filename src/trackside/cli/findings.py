@@ -22,7 +22,9 @@ from trackside.texts.shown_names import shown_name
 
 @click.command(short_help="Show what rules have found, and what to try.")
 @job_argument()
-@click.option("-f", "--follow", is_flag=True, help="Go on until job and rules have ended.")
+@click.option(
+    "-f", "--follow", is_flag=True, help="Continue until the job and its rules have finished."
+)
 @click.option("--json", is_flag=True, help="Print JSON; with --follow a line for each finding.")
 def findings(job: str, follow: bool, json: bool) -> None:
     """Show what the rules of a job have found: rule, step, tensor, value, and what to try.

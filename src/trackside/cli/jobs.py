@@ -75,7 +75,7 @@ def _names(ctx: click.Context, option: click.Parameter, given: tuple[str, ...]) 
     callback=_statuses,
     help="Only jobs with this status; may be repeated.",
 )
-@click.option("--name", "name_contains", metavar="TEXT", help="Only names with this in them.")
+@click.option("--name", "name_contains", metavar="TEXT", help="Only jobs whose name contains this.")
 @click.option(
     "--tag",
     "tags",
@@ -98,7 +98,7 @@ def _names(ctx: click.Context, option: click.Parameter, given: tuple[str, ...]) 
     multiple=True,
     callback=_conditions(),
     metavar="CONDITION",
-    help="Only jobs for which this is so, as 'lr>0.01' or 'val_loss<=0.3'; may be repeated.",
+    help="Only jobs that match, as 'lr>0.01' or 'val_loss<=0.3'; may be repeated.",
 )
 @click.option("--owner", metavar="NAME", help="Only jobs of this owner.")
 @click.option("--mine", is_flag=True, help="Only jobs that belong to you.")
@@ -115,7 +115,7 @@ def _names(ctx: click.Context, option: click.Parameter, given: tuple[str, ...]) 
     default="created",
     help=f"One of {', '.join(SORTS)}, or a metric or hyperparameter; the best metric first.",
 )
-@click.option("--reverse", is_flag=True, help="The other way round.")
+@click.option("--reverse", is_flag=True, help="Reverse the order.")
 @click.option(
     "-c",
     "--column",
@@ -125,7 +125,13 @@ def _names(ctx: click.Context, option: click.Parameter, given: tuple[str, ...]) 
     metavar="NAME",
     help="Also show this metric, hyperparameter or tag; may be repeated.",
 )
-@click.option("--limit", type=click.IntRange(1), default=20, metavar="N", help="At most; 20.")
+@click.option(
+    "--limit",
+    type=click.IntRange(1),
+    default=20,
+    metavar="N",
+    help="How many at most; by default 20.",
+)
 @click.option("--json", is_flag=True, help="Print JSON.")
 def jobs(
     statuses: tuple[str, ...],
@@ -143,14 +149,14 @@ def jobs(
     limit: int,
     json: bool,
 ) -> None:
-    """List jobs, newest first. Find them by what they were given and what came of them.
+    """List jobs, newest first. Filter them by their settings and results.
 
     A name in --where, --sort and --column is a hyperparameter, a metric or a tag, the first of
-    these that a job has; param.NAME, metric.NAME and tag.NAME say which. A metric counts by its
-    last value. What jobs are found by is a column.
+    these that a job has; param.NAME, metric.NAME and tag.NAME choose one. A metric is compared by
+    its last value. What jobs are filtered by is shown as a column.
 
     A job belongs to the label of the access key that submitted it or, without a server, to a user
-    of this machine, as local:USER. Owners are shown at a server, and where there are several.
+    of this machine, as local:USER. Owners are shown with a server, and where there are several.
 
     \b
     Examples:

@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
 @click.command
 @job_argument()
-@click.option("-f", "--follow", is_flag=True, help="Go on until the job has ended.")
-@click.option("--host", metavar="HOST", help="Only this one, such as algo-2.")
-@click.option("-t", "--timestamps", is_flag=True, help="When each line was written (UTC).")
-@click.option("-a", "--all", "whole", is_flag=True, help="At a terminal, with -f: every line.")
+@click.option("-f", "--follow", is_flag=True, help="Continue until the job has finished.")
+@click.option("--host", metavar="HOST", help="Only this host, such as algo-2.")
+@click.option("-t", "--timestamps", is_flag=True, help="Print when each line was written (UTC).")
+@click.option("-a", "--all", "whole", is_flag=True, help="With -f at a terminal: print every line.")
 @click.option("-n", "--tail", type=click.IntRange(0), metavar="N", help="Only the last N lines.")
 def logs(
     job: str, follow: bool, host: str | None, timestamps: bool, whole: bool, tail: int | None
 ) -> None:
-    """Print a job's log, byte for byte. With several hosts, each line says whose it is.
+    """Print a job's log, byte for byte. With several hosts, each line starts with its host.
 
-    Who follows it at a terminal is spared the script's thirty SM_ variables, as with
-    `run --wait`; --all, a pipe and a file get every line.
+    Followed at a terminal, the script's thirty SM_ variables are left out, as with `run --wait`;
+    with --all, in a pipe or a file every line is printed.
 
     \b
     Examples:

@@ -24,8 +24,8 @@ OWN_PROCESS = "own process"
 then; programs that call `main` themselves do not say so."""
 
 GROUPS = {
-    "A job, from start to end": ("run", "jobs", "show", "logs", "stop", "artifacts", "delete"),
-    "What it does, and what is wrong with it": (
+    "Jobs": ("run", "jobs", "show", "logs", "stop", "artifacts", "delete"),
+    "Inspect and diagnose a job": (
         "findings",
         "report",
         "metrics",
@@ -34,12 +34,12 @@ GROUPS = {
         "tensors",
         "rules",
     ),
-    "When the store was away, the list of jobs is lost, or the disk is full": (
+    "Recovery and disk space": (
         "upload",
         "reindex",
         "gc",
     ),
-    "Jobs for a team, and for AWS's own clients": (
+    "Servers and AWS clients": (
         "server",
         "queue",
         "keys",
@@ -54,27 +54,27 @@ COMMANDS = tuple(name for names in GROUPS.values() for name in names)
 SUMMARIES = {
     "run": "Run a script, a module or a command as a training job.",
     "jobs": "List jobs, newest first.",
-    "show": "Show one job: how far it is, why it failed, where all is.",
+    "show": "Show one job: its status, why it failed, where its files are.",
     "logs": "Print a job's log, byte for byte.",
-    "stop": "Stop a job, and keep what it has made.",
+    "stop": "Stop a job and keep its output.",
     "artifacts": "List or download what a job has stored: model, output, …",
-    "delete": "Forget jobs that have ended; with --data, remove what they made.",
+    "delete": "Delete finished jobs; with --data, also their output.",
     "findings": "Show what rules have found, and what to try.",
-    "report": "Write one HTML page with all that is known about a job.",
+    "report": "Write an HTML report about a job.",
     "metrics": "Show the curves of a job in the terminal.",
     "compare": "Show jobs side by side: settings, machine use, metrics.",
-    "tensorboard": "Show jobs side by side in TensorBoard, as they grow.",
-    "tensors": "List the tensors that a job has saved, with figures.",
+    "tensorboard": "Show jobs side by side in TensorBoard, live.",
+    "tensors": "List the tensors that a job has saved, with statistics.",
     "rules": "List the built-in rules, or try some on a job.",
-    "upload": "Send what a job could not store at its end.",
-    "reindex": "Make the list of jobs anew from all that is stored.",
-    "gc": "Free disk of what ended jobs left in TRACKSIDE_HOME.",
-    "server": "Run and show jobs for a team, over AWS's own API.",
-    "queue": "Show who waits for the machine, and why.",
+    "upload": "Upload what a job could not store when it finished.",
+    "reindex": "Rebuild the list of jobs from storage.",
+    "gc": "Remove old files of finished jobs from TRACKSIDE_HOME.",
+    "server": "Run and show jobs for a team, over the AWS API.",
+    "queue": "Show which jobs wait for the machine, and why.",
     "keys": "Access keys of this machine's server.",
-    "env": "Print what sets up AWS's own clients in a shell.",
-    "login": "Work with the jobs of a server from now on.",
-    "logout": "Work with the jobs of this machine again.",
+    "env": "Print shell commands that point AWS clients at the server.",
+    "login": "Use the jobs of a server from now on.",
+    "logout": "Use the jobs of this machine again.",
 }
 """The first sentence of each command's help, so that `trackside --help` loads none of them."""
 SYNONYMS = {
@@ -151,14 +151,14 @@ class Commands(click.Group):
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--debug", is_flag=True, help="Show the trace of an error, and all logs.")
+@click.option("--debug", is_flag=True, help="Show tracebacks, and all logs.")
 @click.option("--profile", metavar="NAME", help="The server that `login` stored under this name.")
 @click.version_option(trackside.__version__, message="trackside %(version)s")
 def main(debug: bool, profile: str | None) -> None:
-    """Runs training scripts as jobs, keeps what they make, and says what is wrong with them.
+    """Runs training scripts as jobs, stores their output, and finds what is wrong with them.
 
     \b
-    A first job, and what there is to see of it:
+    A first job, and how to inspect it:
       trackside run train.py --rule all --wait
       trackside jobs
       trackside report JOB --open

@@ -29,20 +29,21 @@ _ALSO_FOR_LIVE = 2
 
 @click.command(short_help="Show the curves of a job in the terminal.")
 @job_argument()
-@click.option("--tag", metavar="TEXT", default="", help="Only metrics with this in their name.")
-@click.option("--system", is_flag=True, help="The machine's figures too.")
-@click.option("--all", "everything", is_flag=True, help="Also curves that are the same as others.")
-@click.option("-f", "--follow", is_flag=True, help="Draw again as it grows, until the job ends.")
-@click.option("--json", is_flag=True, help="Print the figures of each as JSON.")
+@click.option("--tag", metavar="TEXT", default="", help="Only metrics whose name contains this.")
+@click.option("--system", is_flag=True, help="Also the machine's metrics.")
+@click.option("--all", "everything", is_flag=True, help="Also curves that are equal to others.")
+@click.option("-f", "--follow", is_flag=True, help="Redraw until the job finishes.")
+@click.option("--json", is_flag=True, help="Print each metric's values as JSON.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print every point as CSV.")
 def metrics(
     job: str, tag: str, system: bool, everything: bool, follow: bool, json: bool, as_csv: bool
 ) -> None:
-    """Show a job's metrics: charts of what its script drew or printed, figures of all others.
+    """Show a job's metrics: charts of those that its script wrote or printed, a table of the
+    others.
 
-    The script's own curves come first; what the hook measured follows, and the machine's figures if
-    --system asks for them. A loss that several of them have is shown once. Where output goes
-    elsewhere than to a terminal there is a table instead.
+    The script's own curves come first, then what the hook measured and, with --system, the
+    machine's metrics. A loss that several of them have is shown once. Not at a terminal, the output
+    is a table.
 
     \b
     Examples:

@@ -25,14 +25,14 @@ COLUMNS = ("#", "JOB", "OWNER", "PRIORITY", "NEEDS", "FOR", "WHY")
 NO_SERVER = "No server runs here: what waits is started once `trackside server` does."
 
 
-@click.command(short_help="Show who waits for the machine, and why.")
+@click.command(short_help="Show which jobs wait for the machine, and why.")
 @click.option("--json", is_flag=True, help="Print JSON.")
 def queue(json: bool) -> None:
-    """Show the jobs that wait for this machine, in order, and why each waits.
+    """Show the jobs that wait for this machine, in order, and why.
 
-    First come those that run, with what they hold. Jobs of `trackside run` without a server never
-    wait, but hold what others wait for. With a server, by `trackside login` or TRACKSIDE_URL, it is
-    that server's queue: the jobs of everybody, whatever the key may do.
+    Running jobs come first, with the resources that they use. Jobs of `trackside run` without a
+    server never wait, but use resources that others wait for. With a server, by `trackside login`
+    or TRACKSIDE_URL, it is that server's queue: jobs of all owners, whatever the rights of the key.
 
     \b
     Examples:

@@ -33,19 +33,19 @@ if TYPE_CHECKING:
     from trackside.jobs.job_service import JobService
 
 
-@click.command(short_help="Write one HTML page with all that is known about a job.")
+@click.command(short_help="Write an HTML report about a job.")
 @job_argument()
 @click.option(
     "-o",
     "--output",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="The file to write; JOB.html in this folder when not given.",
+    help="The file to write; by default JOB.html in this folder.",
 )
 @click.option("--open", "is_opened", is_flag=True, help="Show it in the browser.")
 def report(job: str, output: Path | None, is_opened: bool) -> None:
     """Write one HTML page about a job: findings, curves, layers, machine, step times, rules.
 
-    The page needs no network and no other file. Works while the job runs and after it.
+    The page needs no network and no other file. Works during the job and after it.
 
     \b
     Examples:

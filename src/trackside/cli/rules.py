@@ -109,12 +109,12 @@ def show(name: str, json: bool) -> None:
 @click.option("--json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def check(ctx: click.Context, job: str, named: list[rule_options.Named], json: bool) -> None:
-    """Try rules on what a job, running or ended, has saved so far.
+    """Run rules on what a job, running or finished, has saved so far.
 
-    Tensor rules and those of your own look at its tensors, profiler rules at the figures of its
-    machine. A LOCATION is a trial, or for profiler rules a job's profiler-output. Nothing is done
-    but to tell: no actions are taken. The exit code is 0 when nothing was found, 4 when something
-    was, and 1 when a rule of your own raised an error.
+    Tensor rules and custom rules read its tensors, profiler rules the metrics of its machine. A
+    LOCATION is a trial, or for profiler rules a job's profiler-output. Findings are only printed:
+    no actions are taken. The exit code is 0 when nothing was found, 4 when something was, and 1
+    when a custom rule raised an error.
 
     \b
     Examples:

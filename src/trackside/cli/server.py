@@ -42,18 +42,18 @@ _LOG_LINE = "%(asctime)s %(levelname)s %(name)s %(message)s"
 _STORES = ("s3://", "gs://", "az://")
 
 
-@click.command(short_help="Run and show jobs for a team, over AWS's own API.")
+@click.command(short_help="Run and show jobs for a team, over the AWS API.")
 @click.option(
     "--listen",
     default=DEFAULT_LISTEN,
     metavar="HOST:PORT",
     show_default=True,
-    help="Where; an address that other machines reach needs access keys.",
+    help="Where to listen; an address that other machines reach needs access keys.",
 )
 @click.option(
     "--database",
     metavar="URL",
-    help="postgresql://…, for several servers that share their jobs. [TRACKSIDE_DATABASE]",
+    help="postgresql://…, for several servers that share jobs. [TRACKSIDE_DATABASE]",
 )
 @click.option(
     "--storage",
@@ -64,22 +64,22 @@ _STORES = ("s3://", "gs://", "az://")
     "--run-as",
     multiple=True,
     metavar="[LABEL=]USER",
-    help="Who runs scripts: of one access key, or all. Needs root. [TRACKSIDE_RUN_AS]",
+    help="User that runs scripts, of one access key or of all. Needs root. [TRACKSIDE_RUN_AS]",
 )
-@click.option("--quiet", is_flag=True, help="No line for each request.")
+@click.option("--quiet", is_flag=True, help="Do not log requests.")
 @click.option(
     "--log-format",
     type=click.Choice(FORMATS),
     default=TEXT,
     show_default=True,
-    help="Of the log on standard error.",
+    help="Format of the log on standard error.",
 )
 @click.option(
     "--drain-seconds",
     type=click.FloatRange(min=0),
     default=DEFAULT_DRAIN_SECONDS,
     show_default=True,
-    help="How long requests that were begun have to end.",
+    help="How long open requests may take after a stop signal.",
 )
 def server(
     listen: str,
@@ -90,10 +90,10 @@ def server(
     log_format: str,
     drain_seconds: float,
 ) -> None:
-    """Answer boto3, the AWS CLI and SageMaker's SDKs for the jobs of this machine.
+    """Serve the jobs of this machine to boto3, the AWS CLI and SageMaker's SDKs.
 
-    It runs until SIGTERM or Ctrl-C; requests that were begun are answered first, unless it is
-    asked again. Jobs go on without it.
+    It runs until SIGTERM or Ctrl-C; open requests are finished first, unless it gets a second
+    signal. Jobs continue without it.
 
     \b
     Examples:

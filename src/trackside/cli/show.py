@@ -34,11 +34,11 @@ LAGGING_SECONDS = 60
 """A folder with files waiting longer than this is not being kept."""
 
 
-@click.command(short_help="Show one job: how far it is, why it failed, where all is.")
+@click.command(short_help="Show one job: its status, why it failed, where its files are.")
 @job_argument()
 @click.option("--json", is_flag=True, help="Print JSON.")
 def show(job: str, json: bool) -> None:
-    """Show one job: what was asked for, how far it is, why it failed, where all is, and the command
+    """Show one job: its settings, its status, why it failed, where its files are, and the command
     that runs it again with the same code.
 
     \b

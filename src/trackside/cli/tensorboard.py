@@ -28,18 +28,26 @@ if TYPE_CHECKING:
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
-@click.command(short_help="Show jobs side by side in TensorBoard, as they grow.")
+@click.command(short_help="Show jobs side by side in TensorBoard, live.")
 @job_argument("jobs", or_place=True, metavar="JOB...", nargs=-1, required=True)
 @click.option(
-    "--port", type=click.IntRange(0, 65535), metavar="N", help="6006, or the next that is free."
+    "--port",
+    type=click.IntRange(0, 65535),
+    metavar="N",
+    help="By default 6006, or the next free port.",
 )
-@click.option("--host", default="127.0.0.1", metavar="ADDRESS", help="Where to listen; 127.0.0.1.")
-@click.option("--no-open", is_flag=True, help="Leave the browser alone.")
-@click.option("--mirror", is_flag=True, help="Let TensorBoard read a copy on this disk itself.")
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    metavar="ADDRESS",
+    help="Address to listen on; by default 127.0.0.1.",
+)
+@click.option("--no-open", is_flag=True, help="Do not open the browser.")
+@click.option("--mirror", is_flag=True, help="Copy the event files to this disk for TensorBoard.")
 def tensorboard(
     jobs: tuple[str, ...], port: int | None, host: str, no_open: bool, mirror: bool
 ) -> None:
-    """Show the curves of jobs side by side in TensorBoard, as they grow. Ctrl-C ends it.
+    """Show the curves of jobs side by side in TensorBoard, live. Stop it with Ctrl-C.
 
     A JOB is a name, or a location with event files (s3://…, a folder). Curves come from the job's
     folder while it runs here and from object storage afterwards, down-sampled with their extremes.

@@ -16,7 +16,7 @@ _CONNECT_SECONDS = 5.0
 _SILENCE_SECONDS = 60.0
 """A connection without a byte for so long counts as broken."""
 SLOW_SECONDS = 3.0
-"""Whoever waits longer than this is headers_received why."""
+"""After which the reason for a wait is logged."""
 _IDLE_SECONDS = 30.0
 """Less than a server keeps one that nobody uses."""
 _IDLE_MOST = 8
@@ -125,8 +125,8 @@ def _proxy_for(url: SplitResult) -> _Proxy | None:
     user, at, host = parts.netloc.rpartition("@")
     if not at:
         return _Proxy(host, {})
-    headers_received = b64encode(unquote(user).encode()).decode()
-    return _Proxy(host, {"Proxy-Authorization": f"Basic {headers_received}"})
+    credentials = b64encode(unquote(user).encode()).decode()
+    return _Proxy(host, {"Proxy-Authorization": f"Basic {credentials}"})
 
 
 def _close_all(idle: list[tuple[float, HTTPConnection]]) -> None:
