@@ -1,4 +1,4 @@
-"""`trackside delete`: forgets jobs that have ended, and removes what they made if asked to."""
+"""`trackside delete`: deletes finished jobs and, with --data, their output."""
 
 import sys
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What rules found, as it is told on standard output."""
+"""Findings of rules as they are printed on standard output."""
 
 from collections.abc import Sequence
 

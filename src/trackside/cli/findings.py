@@ -66,17 +66,17 @@ def _follow(job: TrainingJob, *, json: bool) -> None:
             case tuple():
                 sys.stdout.write(formatter.text(item))
             case Evaluation() if not json and item.status is not RuleStatus.IN_PROGRESS:
-                told = formatter.standing(
+                lines = formatter.standing(
                     item.configuration, item.status, item.details, has_failed=has_failed
                 )
-                sys.stdout.write(told)
+                sys.stdout.write(lines)
             case _:
                 continue
         sys.stdout.flush()
 
 
 def _print(found: Sequence[Finding], described: Mapping[str, Any]) -> None:
-    """What was found, and below it how each rule stands."""
+    """The findings, and below them the status of each rule."""
     if not found and is_watched(described):
         print("Nothing found so far.")
     formatter = finding_formatter()

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from trackside.jobs.job_service import JobReader
 
 LAST = "last"
-"""Stands for the newest job of whoever types it."""
+"""The user's newest job."""
 MOST_KNOWN = 1000
-"""How many jobs are looked at, newest first."""
+"""How many jobs are searched, newest first."""
 MOST_MEANT = 3
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
@@ -81,7 +81,7 @@ def newest() -> str:
 
 
 def meant(name: str) -> list[str]:
-    """Names of jobs that look like it, the likeliest first; none where none can be listed."""
+    """Similar names of jobs, the likeliest first; none where none can be listed."""
     import difflib
 
     return difflib.get_close_matches(name, _known(), n=MOST_MEANT, cutoff=0.7)
@@ -106,7 +106,7 @@ def _last(known: "JobReader") -> str:
 
 
 def _complete(ctx: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
-    logging.disable()  # a warning would stand in the middle of what is being typed
+    logging.disable()  # a warning would appear in the middle of what is being typed
     return [name for name in _known() if name.startswith(begun)]
 
 

@@ -1,4 +1,4 @@
-"""Jobs that fit what was asked for, with their hyperparameters, tags and metrics where those are
+"""Jobs that match a query, with their hyperparameters, tags and metrics where those are
 needed; `jobs` prints them.
 
 Plain questions are answered by the index, or by a server's listing, alone. For hyperparameters and
@@ -71,7 +71,7 @@ class Query:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the list alone answers it."""
+        """Whether the list alone is enough."""
         is_listed = self.sort == "created" and not self.is_reversed and len(self.statuses) < 2
         return is_listed and not self.conditions and not _needs_a_look(self.name_contains)
 
@@ -123,7 +123,7 @@ def _with_values(known: "JobReader", rows: Sequence[JobSummary], query: Query) -
         yield from (Found(row) for row in rows)
         return
     by_name = {row.name: row for row in rows}
-    # What is cheap to know spares most jobs the look at their curves.
+    # Cheap conditions first: most jobs need no read of their curves.
     first = [each for each in query.conditions if each.name.kind in ("param", "tag")]
     candidates = [
         details

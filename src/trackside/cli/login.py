@@ -19,7 +19,7 @@ from trackside.profiles import (
 from trackside.settings import Settings, environment
 
 _NOBODY = Key("nobody", "nobody")
-"""To see whether a server answers at all: it refuses this one."""
+"""To check whether a server responds at all: it rejects this one."""
 
 
 @click.command(short_help="Use the jobs of a server from now on.")
@@ -58,11 +58,11 @@ def _key(url: str, settings: Settings) -> Key:
     except click.Abort:
         if sys.stdin.isatty():
             raise KeyboardInterrupt from None
-        raise KeyRefused(no_key(url)) from None  # nobody is there to type one
+        raise KeyRefused(no_key(url)) from None  # no terminal to type one at
 
 
 def _try(server: Server, settings: Settings) -> None:
-    """The errors tell an address or a key that is none."""
+    """Raises for a wrong address or key."""
     from trackside.remote.remote_jobs import RemoteJobs
 
     RemoteJobs(server, settings).list(limit=1)

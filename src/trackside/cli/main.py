@@ -1,4 +1,4 @@
-"""The command line's front door: which commands there are, and what an error looks like.
+"""The entry point of the command line: its commands, and how errors are shown.
 
 Each command is a file of its own, imported only when it is called or listed.
 """

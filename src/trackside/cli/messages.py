@@ -1,4 +1,4 @@
-"""What is told beside a command's output, on standard error: errors, and warnings of ours."""
+"""Messages on standard error, beside a command's output: errors and our own warnings."""
 
 import logging
 import sys
@@ -18,12 +18,12 @@ def print_message(text: str) -> None:
 
 
 def print_warnings() -> None:
-    """From now on, where nobody has configured a log: `--debug` and servers have one."""
+    """From now on, unless logging is configured, as by `--debug` and servers."""
     logging.lastResort = _Warnings()
 
 
 class _Warnings(logging.Handler):
-    """Several parts of one command may look at what is wrong: each thing is told once."""
+    """Several parts of one command may warn of the same: it is printed once."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)

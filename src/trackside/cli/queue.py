@@ -54,7 +54,7 @@ def queue(json: bool) -> None:
 
 def why_waiting(known: "JobReader", name: str) -> str:
     """Of a job that is Pending: its place in the queue and what it waits for; empty when it has
-    begun meanwhile, or an older server does not tell."""
+    started meanwhile, or an older server does not say."""
     try:
         waiting = _view(known).waiting
     except ServerError:
@@ -99,12 +99,12 @@ def _row(position: str, entry: Entry, now: float, why: str, style: str) -> list[
 
 def _free(view: QueueView) -> str:
     free, capacity = asdict(view.free), asdict(view.capacity)
-    told = [
+    parts = [
         f"{max(free[what], 0):.4g} of {amount(what, capacity[what])}"
         for what in capacity
         if capacity[what]
     ]
-    return ", ".join(told)
+    return ", ".join(parts)
 
 
 def _record(view: QueueView, now: float) -> dict[str, Any]:

@@ -74,11 +74,11 @@ def gather(name: str, known: "JobService") -> Material:
         )
     job = TrainingJob(name, known)
     profile, judged = _profile(job, home, gaps)
-    told = {(each.rule, each.worker, each.tensor, each.mode) for each in findings}
+    reported = {(each.rule, each.worker, each.tensor, each.mode) for each in findings}
     fresh = [
         each
         for each in (judged.found if judged else ())
-        if (each.rule, each.worker, each.tensor, each.mode) not in told
+        if (each.rule, each.worker, each.tensor, each.mode) not in reported
     ]
     curves = _curves(job, gaps)
     return Material(

@@ -274,7 +274,7 @@ def run(
         capture_options.check(capture_options.named(capture))
     if bring_back and arguments["in_place"]:
         raise click.UsageError("--in-place leaves all files here: there is nothing to bring back.")
-    wait = wait or findings is not None or bring_back  # whoever writes them must be there
+    wait = wait or findings is not None or bring_back  # this process writes them
     back = _Back(arguments["source_dir"]) if bring_back else None
     watching = rule_options.rules_of(rules, stop_on)
     estimator = Estimator(
@@ -352,7 +352,7 @@ def _aid(cause: str, *, entry_point: str | None, source_dir: str | None) -> str:
 
 
 class _Back:
-    """Where kept files are brought, and since when what is there may not be replaced."""
+    """Where kept files are downloaded, and since when existing files may not be replaced."""
 
     def __init__(self, source_dir: str | None) -> None:
         from trackside.sdk.locations import is_remote
@@ -384,7 +384,7 @@ def _after_start(
             wait_for(job, quiet=json, findings=findings, aid=aid)
         except (JobFailed, JobStopped):
             _after_end(job, offers=offers and not json, back=back, quiet=json)
-            if json:  # how it ended is what was asked for
+            if json:  # the final status is what is printed
                 print(as_json(job.describe()), flush=True)
             raise
         _after_end(job, offers=offers and not json, back=back, quiet=json)
@@ -416,7 +416,7 @@ def _until_it_speaks(job: "TrainingJob") -> None:
 
 
 def _after_end(job: "TrainingJob", *, offers: bool, back: _Back | None, quiet: bool) -> None:
-    """What the script left in its working folder is brought here, or offered to a person."""
+    """Downloads what the script wrote to its working folder, or prints how to."""
     from trackside.cli import kept_files
 
     if back is not None:

@@ -22,7 +22,7 @@ _EXTRA = re.compile(r"unexpected extra arguments? \((\S+?)[ )]")
 
 
 class Run(click.Command):
-    """Whoever types the script's own arguments among our options is told where they stand."""
+    """Script arguments among our options are an error that shows where they belong."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         at = args.index("--") if "--" in args else len(args)

@@ -173,7 +173,7 @@ def url_for(host: str, port: int) -> str:
 
 
 def _check_access(host: str, keys: "AccessKeys") -> None:
-    """A key for this machine is made by itself; others get in only by keys that somebody made."""
+    """A key for this machine is made by itself; others need a key that was created."""
     if _is_loopback(host):
         keys.own_key()
     elif not keys.all():
@@ -206,7 +206,7 @@ def _keep_own_key(settings: Settings, keys: "AccessKeys") -> None:
 
 
 def _keep(path: Path, record: Mapping[str, str | None]) -> None:
-    """For clients on this machine. Others need no such record, so a full disk stops nobody."""
+    """For clients on this machine. Others need no such record, so a full disk is no error."""
     try:
         if not path.exists() or path.read_bytes() != durable.json_bytes(record):
             durable.write_json(path, record, mode=0o600)

@@ -77,7 +77,7 @@ def tensorboard(
 def _serve(
     names: Sequence[str], options: Sequence[str], *, mirror: bool
 ) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yields TensorBoard's address once it answers, and goes on until it ends.
+    """Yields TensorBoard's address once it responds, and continues until it exits.
 
     Of several jobs each has a page of its own too, unless TensorBoard reads a copy.
     """
@@ -89,7 +89,7 @@ def _serve(
 
     known = known_jobs()
     labels = {_label(name): name for name in names}
-    # An unknown job is told before anything starts.
+    # An unknown job is reported before anything starts.
     places = {label: _find(known, name) for label, name in labels.items()}
     with ExitStack() as parts:
         if mirror or any(wants_a_folder(find()) for find in places.values()):

@@ -97,7 +97,7 @@ class LiveLines:
         """In the place of those before; what has no room is left out."""
         size = get_terminal_size()
         shown = [self._rendered(line) for line in lines[: self.most_lines]]
-        if size != self._size:  # the terminal has broken the old lines anew
+        if size != self._size:  # the terminal has rewrapped the old lines
             start = _CLEAR
         else:
             start = f"\x1b[{self._num_lines}A\r" if self._num_lines else ""

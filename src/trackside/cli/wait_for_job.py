@@ -34,7 +34,7 @@ def wait_for(
     aid: Callable[[str], str] = advice,
 ) -> None:
     """Until the job has ended. `JobFailed` or `JobStopped` unless it completed; Ctrl-C leaves, and
-    the job goes on.
+    the job continues.
 
     A copy of each finding goes to the file `findings` as it comes, and at the end what follows
     from them: the diagnosis. `aid` knows what to do about a cause, or says "".
@@ -94,7 +94,7 @@ def _conclude(found: Sequence[Finding], *, quiet: bool, findings: BinaryIO | Non
 
 
 def _is_stale(item: object) -> bool:
-    """That a rule has begun is not news to whoever started it."""
+    """The start of a rule is not shown to the user who started it."""
     return isinstance(item, Evaluation) and item.status is RuleStatus.IN_PROGRESS
 
 
@@ -144,5 +144,5 @@ class _Screen:
         try:
             hosts: Mapping[str, Mapping[str, Any]] = self._job.describe()["Trackside"]["hosts"]
         except TracksideError:
-            return {}  # asked again in a moment
+            return {}  # read again in a moment
         return hosts

@@ -32,7 +32,7 @@ def init(
     of what the script prints. Of the processes of one training only rank 0 has a run, by RANK or
     what MPI and Slurm set; `rank` overrides that. In a job, its own curves are added to.
 
-    Nothing that goes wrong with tracking ends the script: it is said, and the script goes on.
+    No error of tracking ends the script: it is reported, and the script continues.
     """
     global _current
     given = InitArguments.of(project, config, tags, rules)

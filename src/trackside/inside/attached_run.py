@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from trackside.capture.hook import Hook
 
 POLL_SECONDS = 2.0
-"""How often `log` looks whether the run was ended from outside."""
+"""How often `log` checks whether the run was stopped from outside."""
 END_SECONDS = 30.0
-"""How long `finish` waits at most for the last copies, and for the rules' last look."""
+"""How long `finish` waits at most for the last copies, and for the rules' last evaluation."""
 _PAUSE_SECONDS = 0.05
 _INTERRUPTED = 130
 _ENDED_OUTSIDE = "the run was ended from outside, as by `trackside stop`; the script goes on"
@@ -50,9 +50,9 @@ class _Noted:
     failure: str = ""
     is_interrupted: bool = False
     may_be_caught: bool = False
-    """By the script: then it goes on, and this was not the end."""
+    """By the script: then it continues, and this was not the end."""
     is_reported: bool = True
-    """False as long as nobody has said how."""
+    """False until it is known how."""
 
 
 _UNREPORTED = _Noted(is_reported=False)
@@ -79,7 +79,7 @@ class AttachedRun(Run):
         command: str,
         console: bool,
     ) -> None:
-        """`look` is how a person sees it at a terminal, but for the command and the name."""
+        """`command` is `trackside`, with variables if needed, for commands that are suggested."""
         self._host: HostFolder = folder.host(FIRST_HOST, 1)
         super().__init__(spec.name, self._host.inside(TENSORBOARD))
         self._jobs = jobs
@@ -168,7 +168,7 @@ class AttachedRun(Run):
             self.note_error(error)
         self.finish()
 
-    # How the process ends, as `ExitHooks` and `Cells` tell it.
+    # How the process ends, reported by `ExitHooks` and `Cells`.
 
     def end_with_process(self, *, has_returned: bool) -> None:
         """`has_returned`: it came to its last line, not through a SystemExit.
@@ -250,7 +250,7 @@ class AttachedRun(Run):
         wake_supervisors(self._folder)
 
     def _await_end(self) -> tuple[History, bool]:
-        """Where it stands, and whether its rules have judged all of it."""
+        """Its history, and whether its rules have judged all of it."""
         deadline = time.monotonic() + END_SECONDS
         while True:
             history = Journal(self._folder.journal).read()

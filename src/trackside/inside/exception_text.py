@@ -1,4 +1,4 @@
-"""Why a script failed, told from the exception that ended it: the user's own frame first."""
+"""Why a script failed, from the exception that ended it: the user's own frame first."""
 
 import os
 import sys

@@ -25,7 +25,7 @@ class ProcessContext:
     rank_variable: str = ""
     """Which variable says so."""
     is_interactive: bool = False
-    """A notebook or a prompt: the process goes on after an error, and rests between cells."""
+    """A notebook or a prompt: the process continues after an error, and is idle between cells."""
     is_being_imported: bool = False
     """A process that multiprocessing has spawned imports the script again, to find its functions:
     that is no run of its own."""

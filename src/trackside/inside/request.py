@@ -15,7 +15,7 @@ from trackside.texts.truncation import shortened
 MOST_PARAMETERS, MOST_NAME, MOST_VALUE = 100, 256, 2500
 """What a job's hyperparameters may be."""
 GRACE_SECONDS = 30
-"""How long a run that is asked to stop may take, before it is over and its process goes on."""
+"""How long a run may take to stop before it is over; its process continues."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +64,7 @@ def as_mapping(config: Any) -> Mapping[str, Any]:
 def make_spec(
     name: str, given: InitArguments, output: str, notify: Callable[[str], None]
 ) -> JobSpec:
-    """`tell` is told what of the configuration is cut. `InvalidSpec` for the rest."""
+    """`notify` gets a message for what is cut of the configuration. `InvalidSpec` for the rest."""
     request: dict[str, Any] = {
         "TrainingJobName": name,
         "OutputDataConfig": {"S3OutputPath": output},

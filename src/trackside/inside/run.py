@@ -26,7 +26,7 @@ def notify(message: str) -> None:
 
 
 def check_torch(modules: Sequence[Any]) -> None:
-    """Before torch is imported for nothing: whoever has a model of torch's has imported it."""
+    """Before torch is imported for nothing: a caller with a torch model has imported it."""
     if "torch" not in sys.modules:
         given = shown(modules[0]) if modules else ""
         raise TypeError(f"watch({given}) is no torch.nn.Module: torch is not even imported.")
@@ -43,7 +43,7 @@ class Run:
         self._reported: set[str] = set()
         self.is_finished = False
         self._why_not_kept = ""
-        """Why points are dropped that the script goes on to log; empty when it knows."""
+        """Why further points are dropped; empty when the script already knows."""
 
     def log(self, values: Mapping[str, Any], step: Any = None) -> None:
         """Add a point to each of these curves. Without a step, it is the one after the last.

@@ -21,7 +21,7 @@ MOST_CHARACTERS = 63
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """Where runs of this process are kept, and how a person looks at them there."""
+    """Where runs of this process are stored, and which command shows them."""
 
     jobs: Jobs
     output: str
@@ -81,7 +81,7 @@ def _attach(name: str, given: InitArguments, target: _Target) -> tuple[JobSpec, 
 
 
 def _script() -> str:
-    """What a run is called that nobody names."""
+    """The default name of a run."""
     import __main__
 
     return base_of(getattr(__main__, "__file__", None), None) or "notebook"

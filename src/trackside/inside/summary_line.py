@@ -1,4 +1,4 @@
-"""What `finish` says: how the run ended, what its rules found, where to look."""
+"""What `finish` prints: how the run ended, what its rules found, which command shows more."""
 
 from collections.abc import Sequence
 

@@ -43,7 +43,7 @@ class Catalog:
     _behind: Event = field(default_factory=Event, compare=False)
     """Set while something is not in the index that could not be written to it."""
     _added: deque[str] = field(default_factory=deque, compare=False)
-    """Jobs that the next look takes in, all at once."""
+    """Jobs that the next refresh adds, all at once."""
     _failures: set[str] = field(default_factory=set, compare=False)
     """Why the index cannot be used at present, as far as it was said."""
     identity = ""
@@ -54,14 +54,14 @@ class Catalog:
         return self._use(lambda index: index.page(page))
 
     def claimed(self, name: str, draft: str) -> AbstractContextManager[None]:
-        """Inside, the name is nobody else's: alone in a home, that takes no more than its folder.
+        """Inside, the name is reserved: alone in a home, that takes no more than its folder.
 
         `draft` is the folder's name until then.
         """
         return nullcontext()
 
     def request_stop(self, name: str) -> None:
-        """Leave word for whoever holds the job: alone in a home, nobody else does."""
+        """Request a stop from the home that has the job: without a database, always this one."""
 
     def requested_stops(self) -> set[str]:
         """Jobs of this home for which others have left word."""
@@ -76,7 +76,7 @@ class Catalog:
         return sorted(self.folder_names() - finished)
 
     def find(self, name: str) -> JobSummary | None:
-        """For a job without a folder here, so that a look at the folders would find no more."""
+        """For a job without a folder here: reading the folders would find no more."""
         return self._use(lambda index: index.find(name), refresh=False)
 
     def page(self, page: Page) -> list[JobSummary]:
@@ -89,7 +89,7 @@ class Catalog:
         return self._use(use, refresh=False)
 
     def in_progress(self) -> dict[str, JobSummary]:
-        """Of jobs that are known, as `page` would tell them."""
+        """Of known jobs, as `page` returns them."""
 
         def use(index: Index) -> dict[str, JobSummary]:
             self._refresh_unfinished(index)
@@ -98,7 +98,7 @@ class Catalog:
         return self._use(use, refresh=False)
 
     def num_by_status(self) -> dict[str, int]:
-        """Of jobs that are known, as they were when a listing last looked."""
+        """Of known jobs, as of the last refresh."""
         return self._use(lambda index: index.num_by_status(), refresh=False)
 
     def name_in_any_case(self, name: str) -> str | None:
@@ -114,7 +114,7 @@ class Catalog:
         """Inside, the last of others to close the file does not have to write it back whole."""
         with ExitStack() as stack:
             make_folder(self.home.root)
-            with suppress(sqlite3.DatabaseError):  # whoever reads it next will say so
+            with suppress(sqlite3.DatabaseError):  # the next reader reports it
                 stack.enter_context(opened(self.home.index))
             yield
 
@@ -126,7 +126,7 @@ class Catalog:
             self._use(lambda index: None)
 
     def add(self, name: str) -> None:
-        """A job that was just submitted: for whoever in this process reads the index next."""
+        """A job that was just submitted, for the next read in this process."""
         self._added.append(name)
 
     def forget(self, name: str) -> None:
@@ -181,7 +181,7 @@ class Catalog:
             return use(index)
 
     def _warn(self, error: Exception) -> None:
-        """Once: a server looks every second."""
+        """Once: a server polls every second."""
         if str(error) not in self._failures:
             self._failures.add(str(error))
             logger.warning(
@@ -220,7 +220,7 @@ class Catalog:
             index.put([row for row in rows if row is not None])
 
     def _is_compared(self) -> bool:
-        """Now and then it is not, whatever the folders say: somebody may remove the index."""
+        """Sometimes not, whatever the folders say: the index may have been removed."""
         changed_at, at = self._compared.get("folders", (None, 0.0))
         is_recent = time.monotonic() - at < _COMPARE_SECONDS
         return is_recent and changed_at is not None and changed_at == self.home.jobs_changed_at()
@@ -283,7 +283,7 @@ class Catalog:
         return JobSummary.of(name, output, history)
 
     def stored_row(self, row: JobSummary) -> JobSummary | None:
-        """A job that had not ended when its folder was there: storage knows, or nobody does."""
+        """A job that had not finished when its folder was there: only storage may know."""
         try:
             history = read_stored_history(JobKeys(row.output, row.name), self.home)
         except ObjectNotFound:

@@ -1,4 +1,4 @@
-"""What DescribeTrainingJob answers about a job; what only we know is under `Trackside`."""
+"""The response of DescribeTrainingJob for a job; what only Trackside knows is under `Trackside`."""
 
 import zlib
 from collections.abc import Sequence
@@ -116,7 +116,7 @@ def _times(history: History) -> dict[str, Any]:
 
 
 def _model(record: Record) -> str:
-    """Where the model is or will be: also told before it is there."""
+    """Where the model is or will be: also before it is there."""
     keys = JobKeys(record.keys.output, record.spec.name)
     return keys.model_folder + "/" if record.spec.output.compression == "NONE" else keys.model
 

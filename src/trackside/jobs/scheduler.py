@@ -1,7 +1,7 @@
 """Starts the jobs that wait, while a server runs: `queue.py` says whose turn it is.
 
 The folders are the truth: what this remembers is read from them again after any death. Of several
-servers of one home the one that holds a lock is at work; the others stand by.
+servers of one home the one that holds a lock works; the others wait for it.
 """
 
 import fcntl
@@ -32,9 +32,9 @@ from trackside.records.status import Secondary
 logger = logging.getLogger(__name__)
 
 SCAN_SECONDS = 2.0
-"""How often all folders of unfinished jobs are looked at: what other processes did is found so."""
+"""How often all folders of unfinished jobs are scanned, for what other processes did."""
 QUICK_SECONDS = 0.05
-"""How often, while a job waits, those that hold the machine are looked at."""
+"""How often, while a job waits, those that use the machine are inspected."""
 AGAIN_SECONDS = 2.0
 """After which a job that could not be started is tried again."""
 _REMEMBERED = 10_000
@@ -42,7 +42,7 @@ _CLOSE_SECONDS = 10.0
 
 
 class SchedulerSignal:
-    """Tells the scheduler of this process about jobs; others' are found by looking."""
+    """Notifies the scheduler of this process of jobs; those of others are found by scanning."""
 
     def __init__(self) -> None:
         self._names: deque[str] = deque(maxlen=_REMEMBERED)
@@ -105,7 +105,7 @@ class Scheduler:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Jobs that run go on; those that wait are the next server's."""
+        """Running jobs continue; queued ones are left to the next server."""
         self._ending.set()
         self._bell.ring()
         self._thread.join(_CLOSE_SECONDS)
@@ -148,7 +148,7 @@ class Scheduler:
         self._start()
 
     def _is_at_work(self) -> bool:
-        """The lock dies with its holder, so that another server takes over at its next look."""
+        """The lock dies with its holder, so that another server takes over at its next scan."""
         if self._lock is not None:
             return True
         path = self._plan.home.server.scheduler_lock
@@ -164,7 +164,7 @@ class Scheduler:
         self._lock = descriptor
         return True
 
-    # Looking
+    # Scanning
 
     def _inspect_all(self) -> None:
         """At folders that are new, and at each job that is known: it may have been stopped, tagged
@@ -241,7 +241,7 @@ class Scheduler:
         now = time.monotonic()
         again = {name: at for name, at in self._again.items() if at > now}
         if self._queue.num_changes == self._settled and len(again) == len(self._again):
-            return  # nothing has changed since nobody could be started
+            return  # nothing has changed since no job could be started
         self._again = again
         for entry in self._startable(frozenset(again)):
             if self._ending.is_set():

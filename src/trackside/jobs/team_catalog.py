@@ -1,7 +1,7 @@
-"""Which jobs there are when several homes share a database: `Catalog`'s answers, for all of them.
+"""Which jobs there are when several homes share a database: `Catalog` for all of them.
 
-Each home keeps its own index and tells the database what is new in it. About this home's jobs the
-database is never asked, so that its absence costs new names and the view of the others' only.
+Each home has its own index and publishes its changes to the database. About this home's jobs the
+database is never queried, so that its absence costs new names and the view of the others' only.
 """
 
 import logging
@@ -27,7 +27,7 @@ from trackside.records.layout import Home, JobFolder
 logger = logging.getLogger(__name__)
 
 _RECENT_SECONDS = 120.0
-"""Jobs that changed within are looked at anew: another process may have told the local index."""
+"""Jobs that changed within are read again: another process may have updated the local index."""
 _COMPARE_SECONDS = 600.0
 """How often everything is compared, whatever happened."""
 _ROWS_AT_ONCE = 500
@@ -161,7 +161,7 @@ class TeamCatalog:
 
     def _is_abandoned(self, name: str, draft: str) -> bool:
         """A submitter holds its draft's lock from before the claim until the folder is the job's:
-        so the draft is looked at first."""
+        so the draft is read first."""
         with suppress(FileNotFoundError), locked(JobFolder(self.home.jobs / draft)) as is_free:
             if not is_free:
                 return False
@@ -190,7 +190,7 @@ class TeamCatalog:
                 }
 
     def _compare(self) -> None:
-        """Everything of this home, when nobody can tell what the database has missed."""
+        """Everything of this home, when it is unknown what the database has missed."""
         num_outages = self._database.num_outages
         rows = {row.name: row for row in self._local.select(Page(limit=None))}
         settled = self._index.settled(self.identity)

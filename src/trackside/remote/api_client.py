@@ -1,4 +1,4 @@
-"""Asks a server in the words of AWS: signed, and again where that helps. Its no is our error."""
+"""Sends signed AWS requests to a server, with retries. Error responses become our errors."""
 
 import hashlib
 import itertools
@@ -72,14 +72,14 @@ class ApiClient:
             raise not_ours(response, self.url) from None
 
     def make_bucket(self, name: str) -> None:
-        """If there is none; whoever writes to it is told what else is wrong."""
+        """Unless it exists; other errors are reported when it is written to."""
         with suppress(ServerError):
             self._send_with_retries(Request("PUT", f"/{name}", "", {}), b"", "s3", SHORT_RETRY)
 
     def _send_with_retries(
         self, request: Request, body: bytes, service: str, retry_policy: RetryPolicy
     ) -> tuple[Response, int]:
-        """The answer, and how many times it took to ask."""
+        """The response, and the number of tries."""
         began, wait_log = time.monotonic(), _WaitLog(self.url, retry_policy)
         for tries in itertools.count(1):
             response, failure = self._tried(request, body, service, retry_policy, wait_log)
@@ -104,7 +104,7 @@ class ApiClient:
         retry_policy: RetryPolicy,
         wait_log: "_WaitLog",
     ) -> "tuple[Response | None, _Failure]":
-        """Once; the trouble counts where there is no answer, or one that is worth nothing."""
+        """One try; the failure matters where there is no response, or one worth a retry."""
         try:
             response = self._send(request, body, service, wait_log)
         except SSLCertVerificationError as error:
@@ -127,7 +127,7 @@ class ApiClient:
 
 
 class _WaitLog:
-    """Why an answer takes so long, told once."""
+    """Logs once why a response takes so long."""
 
     def __init__(self, url: str, retry_policy: RetryPolicy) -> None:
         self._url = url
@@ -152,7 +152,7 @@ class _Failure:
     cause: str
     limit_seconds: float
     retry_seconds: float = 0.0
-    """As the server wishes."""
+    """From the server's Retry-After."""
     error: Exception | None = None
 
 

@@ -1,4 +1,4 @@
-"""Connections to one server that are kept open, for any number of threads. Asks nothing twice."""
+"""A pool of connections to one server, for any number of threads. Never retries."""
 
 import select
 import ssl
@@ -18,7 +18,7 @@ _SILENCE_SECONDS = 60.0
 SLOW_SECONDS = 3.0
 """After which the reason for a wait is logged."""
 _IDLE_SECONDS = 30.0
-"""Less than a server keeps one that nobody uses."""
+"""Less than a server keeps an idle one open."""
 _IDLE_MOST = 8
 
 
@@ -42,7 +42,7 @@ class Connections:
         self._proxy = _proxy_for(parts)
         self._idle: list[tuple[float, HTTPConnection]] = []
         self._lock = Lock()
-        # Its users are many and nobody's last: a client of jobs is not closed by hand.
+        # It has many users and no last one: clients of jobs are never closed explicitly.
         weakref.finalize(self, _close_all, self._idle)
 
     def send(
@@ -54,8 +54,8 @@ class Connections:
         *,
         slow: Callable[[], None] | None = None,
     ) -> Response:
-        """`OSError` or `HTTPException` when there is no whole answer to be had; `slow` is called
-        when none has begun to come for a while."""
+        """`OSError` or `HTTPException` without a complete response; `slow` is called when none has
+        started to arrive for a while."""
         line = self._kept() or self._opened()
         try:
             if self._proxy is None or self._tls is not None:

@@ -32,10 +32,10 @@ _SHOWN_MOST = 200
 def refused(
     response: Response, url: str, key_id: str, job: str, *, is_repeated: bool
 ) -> TracksideError:
-    """`is_repeated` when the same was asked before, and nobody knows whether it was done."""
+    """`is_repeated` when the request was sent before, with an unknown result."""
     try:
-        told = json.loads(response.body)
-        code, text = str(told["__type"]).rpartition("#")[2], str(told["message"])
+        error = json.loads(response.body)
+        code, text = str(error["__type"]).rpartition("#")[2], str(error["message"])
     except (ValueError, KeyError, TypeError):
         return not_ours(response, url)
     if code in _WRONG_KEY:

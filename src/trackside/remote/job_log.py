@@ -1,5 +1,5 @@
 """A job's log at a server, byte for byte, while the job runs and after: GetLogEvents of its hosts'
-streams, asked for bytes instead of events."""
+streams, with bytes instead of events."""
 
 import heapq
 from collections.abc import Iterator, Mapping
@@ -15,7 +15,7 @@ _BEGIN = LogPosition(1, 0)
 
 
 class JobLog:
-    """The hosts of one job, or one of them. Each call of `lines` goes on where the last ended."""
+    """All hosts of a job, or one of them. Each call of `lines` continues where the last stopped."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class JobLog:
                 yield line
 
     def _is_held(self, line: LogLine) -> bool:
-        """A look ago it was another, or none."""
+        """At the last read it was another line, or none."""
         if line.data.endswith(b"\n") or self._held.get(line.host) == line.end:
             return False
         self._held[line.host] = line.end

@@ -1,4 +1,4 @@
-"""A server's answers about jobs as the records that the embedded path has."""
+"""Converts a server's responses about jobs to the records used on this machine."""
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
@@ -37,13 +37,13 @@ def record_of(response: Mapping[str, Any]) -> Record:
     spec = JobSpec.from_request({**request, "Trackside": own["options"]})
     keys = JobKeys(own["output"].removesuffix(f"/{name}"), name)
     history = history_of(response)
-    # An older server does not tell the owner.
+    # An older server does not return the owner.
     submitter = replace(Submitter.of(history), owner=own.get("owner") or "")
     return Record(spec, history, keys, None, submitter=submitter)
 
 
 def history_of(response: Mapping[str, Any]) -> History:
-    """As far as a description tells it: times to the millisecond, and no number for each line."""
+    """As far as a description has it: times to the millisecond, and no number for each line."""
     transitions = tuple(
         Transition(
             Secondary(each["Status"]), each["StartTime"], each["StatusMessage"], each.get("EndTime")

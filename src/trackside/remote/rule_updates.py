@@ -1,5 +1,5 @@
-"""What the rules of a job at a server have come to since one last looked: as the job's evaluator
-publishes it to storage, a second after it knows."""
+"""New results of the rules of a job at a server since the last poll: its evaluator publishes them
+to storage within a second."""
 
 import time
 from collections.abc import Iterator
@@ -15,11 +15,11 @@ from trackside.storage.locate import locate
 
 _POLL_SECONDS = 1.0
 _QUIET_SECONDS = 20.0
-"""Rules that say nothing for so long after the job's end have nobody at them."""
+"""Rules without an update for so long after the job's end have no evaluator."""
 
 
 class PublishedUpdates:
-    """Each call of `new` goes on where the last ended."""
+    """Each call of `new` continues where the last stopped."""
 
     def __init__(self, record: Record, home: Path) -> None:
         self._has_rules = evaluator_process.has_rules(record.spec)
@@ -45,7 +45,7 @@ class PublishedUpdates:
             evaluations = parse_evaluations(self._get("statuses.json") or b"[]")
             found = self._new_findings()
         except StoreUnreachable:
-            return  # looked at again in a moment
+            return  # read again in a moment
         if found or evaluations != self._seen:
             self._moved_at, self._seen = now, evaluations
         if found:

@@ -1,4 +1,4 @@
-"""What a job takes along from this machine, brought to where the server's jobs find it."""
+"""Uploads what a job needs from this machine to where the server's jobs find it."""
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ from trackside.storage.transfer import upload
 logger = logging.getLogger(__name__)
 
 watched: ContextVar[Progress | None] = ContextVar("watched", default=None)
-"""Set by whoever wants to see how far it is: kept up to date while files are sent."""
+"""Set to show progress: updated while files are uploaded."""
 
 _MUCH_BYTES = 100_000_000
 
@@ -101,7 +101,7 @@ class JobUploads:
 
 
 class _Meter:
-    """Counts what is sent, by several threads, for one who looks."""
+    """Counts what several threads have uploaded, to show progress."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress

@@ -18,7 +18,7 @@ _NOTHING_TO_JUDGE = "nothing was saved to judge before the job failed"
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Findings of one rule at one step, as a person is told of them."""
+    """Findings of one rule at one step, as they are shown to a user."""
 
     head: str
     message: str

@@ -1,4 +1,4 @@
-"""One job, by its name: where it stands, what it says, how to stop it."""
+"""One job, by its name: its status, its log, how to stop it."""
 
 import os
 import sys
@@ -30,7 +30,7 @@ what the rules find and come to, False or "None" for nothing. Several in a list.
 
 
 def attach(name: str) -> "TrainingJob":
-    """A job that somebody started, running or ended. `JobNotFound` when there is none."""
+    """An existing job, running or finished. `JobNotFound` when there is none."""
     job = TrainingJob(name, known_reader())
     job.describe()
     return job
@@ -63,7 +63,7 @@ class TrainingJob:
 
     @cached_property
     def _jobs(self) -> "JobService":
-        """For more than a look."""
+        """The whole service, for more than reading."""
         return self._reading.jobs()
 
     def __repr__(self) -> str:
@@ -164,7 +164,7 @@ class TrainingJob:
         return self._jobs.logs(self._wire_name, host=host, follow=follow, after=after)
 
     def stop(self) -> None:
-        """Ask it to stop; what it has made is kept. A job that has ended stays as it is."""
+        """Stop it; its output is kept. A finished job stays as it is."""
         self._jobs.stop(self._wire_name)
 
     def artifacts(self) -> "list[Artifact]":
@@ -209,7 +209,7 @@ class TrainingJob:
 
     @property
     def environment_uri(self) -> str:
-        """Where it is told which packages its scripts had, a file for each host."""
+        """Where the lists of installed packages are, a file for each host."""
         return f"{self.describe()['Trackside']['output']}/trackside/environment"
 
     @property

@@ -1,4 +1,4 @@
-"""A followed job as plain lines: what `fit` shows, and the command line where nobody watches."""
+"""A followed job as plain lines: what `fit` shows, and the command line without a terminal."""
 
 import builtins
 from codecs import IncrementalDecoder, getincrementaldecoder

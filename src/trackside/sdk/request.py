@@ -66,14 +66,14 @@ def make_request(
     settings: Settings,
 ) -> Request:
     """`InvalidSpec` carries everything that is wrong with the arguments and the source."""
-    # A server has a table of what stands for an image, and its own word on what is not in it.
+    # A server has its own table of images, and its own error for what is not in it.
     violations: list[Violation] = [*_image_problems(arguments)] if settings.runs_here else []
     check_kind(arguments)
     image, entry = arguments.get("image_uri"), arguments.get("entry_point")
     runs = os.fspath(entry) if entry else base_of_program(arguments)
     base = arguments.get("base_job_name") or base_of(runs, image)
     violations += name_problems(fit.job_name) if fit.job_name else ()
-    # What is wrong with a name is told once, as it was given.
+    # An invalid name is reported once, as it was given.
     name = unique_name(base) if violations or not fit.job_name else wire_name(fit.job_name)
     request = to_request(arguments)
     request["TrainingJobName"] = name
@@ -115,7 +115,7 @@ def make_request(
 def _collected(
     violations: list[Violation], arguments: Mapping[str, Any] | None = None
 ) -> Iterator[None]:
-    """Keeps what is wrong and goes on; with arguments, under the names the caller knows."""
+    """Collects what is wrong and continues; with arguments, under the names the caller knows."""
     try:
         yield
     except InvalidSpec as failure:
