@@ -400,7 +400,7 @@ class JobNotFinished(JobError):
 
 
 class JobFailed(JobError):
-    """What a person needs to know about a job that failed; `jobs.failure` collects it."""
+    """What a person needs to know about a job that failed; `jobs.end_reason` collects it."""
 
     code = "job_failed"
 

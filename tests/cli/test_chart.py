@@ -7,8 +7,8 @@ from trackside.cli import axes
 from trackside.cli.chart import Line, chart
 
 
-def line(values: list[float], label: str = "", told: str = "") -> Line:
-    return Line(label, told, numpy.arange(len(values)).astype(float), numpy.array(values))
+def line(values: list[float], label: str = "", summary: str = "") -> Line:
+    return Line(label, summary, numpy.arange(len(values)).astype(float), numpy.array(values))
 
 
 def drawn(*lines: Line, columns: int = 40, rows: int = 10, is_ascii: bool = False) -> list[str]:

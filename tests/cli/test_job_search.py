@@ -73,15 +73,15 @@ def test_jobs_are_found_and_sorted(command: Command):
 
 @pytest.mark.usefixtures("trained")
 def test_what_jobs_are_found_by_is_shown(command: Command):
-    asked = ("--where", "lr>0.001", "--sort", "val_loss", "--column", "batch-size", "-c", "team")
-    heading, *rows = command("jobs", *asked).stdout.splitlines()
+    query = ("--where", "lr>0.001", "--sort", "val_loss", "--column", "batch-size", "-c", "team")
+    heading, *rows = command("jobs", *query).stdout.splitlines()
     assert heading.split()[:6] == ["NAME", "STATUS", "lr", "val_loss", "batch-size", "team"]
     assert [row.split()[:4] for row in rows] == [
         ["good_run", "Completed", "0.1", "0.2"],
         ["fair", "Completed", "0.01", "0.3"],
         ["poor", "Failed", "1", "0.9"],
     ]
-    told = json.loads(command("jobs", "--json", *asked).stdout)[0]
+    told = json.loads(command("jobs", "--json", *query).stdout)[0]
     assert told["training_job_name"] == "good-run--x1"
     assert told["values"] == {
         "lr": "0.1",

@@ -13,8 +13,7 @@ import trackside
 from tests.cli.conftest import Command
 from tests.small_disk import fill, small_disk
 from trackside.cli.failures import exit_code, explain, in_short, wrapped
-from trackside.cli.main import COMMANDS, SYNONYMS, main
-from trackside.cli.summaries import SUMMARIES
+from trackside.cli.main import COMMANDS, SUMMARIES, SYNONYMS, main
 from trackside.errors import (
     AccessRefused,
     InputError,
@@ -215,7 +214,9 @@ def test_starting_a_job_loads_nothing_that_only_draws():
 
 
 def test_what_starts_a_job_loads_nothing_that_looks_at_one():
-    code = "import sys, trackside.sdk.estimator, trackside.jobs.submitting; print(*sys.modules)"
+    code = (
+        "import sys, trackside.sdk.estimator, trackside.jobs.local_submitter; print(*sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
     names = (

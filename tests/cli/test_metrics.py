@@ -11,7 +11,7 @@ from tests.cli.conftest import Command
 from tests.cli.terminal import Terminal
 from tests.jobs.conftest import is_training, make_spec
 from tests.wait import until
-from trackside.cli.sparkline import sparkline
+from trackside.cli.chart import sparkline
 from trackside.curves.event_file import EventFile
 from trackside.jobs.jobs import Jobs
 from trackside.records.layout import curves_of

@@ -26,7 +26,17 @@ THIRD_PARTY = {
 OF_OTHERS = {
     *(
         f"trackside.jobs.{name}"
-        for name in ("disk", "jobs", "placing", "reconcile", "scheduler", "submit", "submitting")
+        for name in (
+            "garbage_collection",
+            "job_service",
+            "jobs",
+            "local_controller",
+            "local_submitter",
+            "reconcile",
+            "scheduler",
+            "start_supervisor",
+            "submit",
+        )
     ),
     "hashlib",
     "socket",
@@ -47,6 +57,10 @@ READING = (
     ["findings", "job-1"],
     ["artifacts", "job-1"],
     ["queue"],
+    ["rules"],
+    ["rules", "--json"],
+    ["rules", "--help"],
+    ["rules", "DeadRelu"],
 )
 PROGRAM = """
 import sys

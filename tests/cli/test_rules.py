@@ -10,7 +10,7 @@ from tests.cli.conftest import Command
 from tests.jobs.conftest import make_spec
 from tests.rules.profiling import Profiling
 from tests.rules.recording import Recording
-from trackside.cli.rule_check import ISSUES_FOUND
+from trackside.cli.rules import ISSUES_FOUND
 from trackside.jobs.jobs import Jobs
 from trackside.records.layout import JobKeys
 from trackside.rules import catalog
@@ -42,7 +42,7 @@ def test_every_rule_is_listed_with_what_it_watches_and_its_parameters(command: C
     assert all(rule["summary"] and rule["watches"] for rule in told)
 
 
-def test_what_profiler_rules_share_is_told_once(command: Command):
+def test_what_profiler_rules_share_is_listed_once(command: Command):
     shown = command("rules").stdout
     assert shown.count("scan_interval_us") == 1
     assert "CPUBottleneck_" not in shown

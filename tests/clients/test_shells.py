@@ -8,8 +8,7 @@ import sys
 import pytest
 
 from tests.aws_clients import missing_clients
-from trackside.clients.environment import Change, GiveBack, Keep, Set, Unset
-from trackside.clients.shells import SHELLS
+from trackside.clients.environment import SHELLS, Change, GiveBack, Keep, Set, Unset
 
 HARD = 'it\'s "so" $HOME `x` \\n \\\\ ; é\nnext'
 PLAIN = [(["bash"], "posix"), (["dash"], "posix"), (["zsh"], "posix"), (["fish"], "fish")]

@@ -240,13 +240,13 @@ def test_only_the_claim_that_is_meant_is_released(index: Index):
 def test_word_to_stop_reaches_the_home_that_has_the_job(index: Index):
     index.put([row("mine", home="me"), row("yours", home="you"), replace(ended("e"), home="me")])
     for name in ("mine", "e"):
-        index.ask_to_stop(name, 7.0)
-    assert index.asked_to_stop("me") == {"mine"}
-    assert index.asked_to_stop("you") == set()
+        index.request_stop(name, 7.0)
+    assert index.requested_stops("me") == {"mine"}
+    assert index.requested_stops("you") == set()
     index.put([row("mine", home="me", secondary="Training")])
-    assert index.asked_to_stop("me") == {"mine"}
+    assert index.requested_stops("me") == {"mine"}
     index.put([replace(ended("mine"), home="me")])
-    assert index.asked_to_stop("me") == set()
+    assert index.requested_stops("me") == set()
 
 
 def test_of_eight_that_claim_one_name_at_once_one_wins(open_again: Opened):
@@ -299,7 +299,7 @@ CHANGES = st.one_of(
     st.tuples(st.just("put"), st.lists(ROWS, max_size=3), st.lists(NAMES, max_size=1)),
     st.tuples(st.just("claim"), NAMES, HOMES, st.sampled_from(["d1", "d2"]), TIMES),
     st.tuples(st.just("release"), NAMES, st.sampled_from(["d1", "d2"])),
-    st.tuples(st.just("ask_to_stop"), NAMES, TIMES),
+    st.tuples(st.just("request_stop"), NAMES, TIMES),
     st.tuples(st.just("clear")),
 )
 
@@ -333,5 +333,5 @@ def everything(index: Index) -> list[object]:
         *(index.finished(home) for home in (None, "me", "you")),
         *(index.unfinished(home) for home in (None, "me", "you")),
         *(index.claims(home) for home in ("", "me", "you")),
-        *(index.asked_to_stop(home) for home in ("", "me", "you")),
+        *(index.requested_stops(home) for home in ("", "me", "you")),
     ]

@@ -25,11 +25,12 @@ from trackside.errors import (
     JobNotFound,
     JobStopped,
 )
+from trackside.jobs.job_service import JobService
 from trackside.jobs.stored_data import Stored
 from trackside.records.journal import History
 from trackside.records.status import Secondary, Status, StopCause
 from trackside.sdk import git_state
-from trackside.sdk.known_jobs import AnyJobs, known_jobs
+from trackside.sdk.known_jobs import known_jobs
 from trackside.storage.locate import locate_object
 from trackside.texts.shown_names import wire_name
 
@@ -56,7 +57,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 @pytest.fixture(params=["embedded", "remote"])
 def jobs(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> AnyJobs:
+) -> JobService:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path for path in sys.path if path))
     (tmp_path / "train.py").write_text(TRAIN)
@@ -82,7 +83,7 @@ def until_training(job: TrainingJob) -> None:
 
 
 def test_a_folder_of_this_machine_is_the_job_s_channel_and_the_model_comes_back(
-    jobs: AnyJobs, tmp_path: Path, capfd
+    jobs: JobService, tmp_path: Path, capfd
 ):
     (tmp_path / "data" / "sub").mkdir(parents=True)
     (tmp_path / "data" / "a.txt").write_text("a")
@@ -99,7 +100,7 @@ def test_a_folder_of_this_machine_is_the_job_s_channel_and_the_model_comes_back(
     assert [each.uri for each in jobs.artifacts(job.name)] == [job.model_data]
 
 
-def test_a_name_is_found_whole_and_by_its_beginning(jobs: AnyJobs):
+def test_a_name_is_found_whole_and_by_its_beginning(jobs: JobService):
     name = f"found_{time.time_ns()}.v2"
     job = start(job_name=name)
     job.wait()
@@ -114,7 +115,7 @@ def test_a_name_is_found_whole_and_by_its_beginning(jobs: AnyJobs):
         start(job_name=name)
 
 
-def test_details_tell_what_a_job_was_given(jobs: AnyJobs):
+def test_details_tell_what_a_job_was_given(jobs: JobService):
     began = time.time() - 60
     first = start(hyperparameters={"lr": 0.1}, tags={"team": "vision"})
     first.wait()
@@ -134,7 +135,7 @@ def test_details_tell_what_a_job_was_given(jobs: AnyJobs):
 
 
 def test_the_commit_of_the_source_is_noted(
-    jobs: AnyJobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    jobs: JobService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(git_state, "WAIT_SECONDS", 60.0)  # the machine may stand still
     who = ["-c", "user.name=Ada", "-c", "user.email=ada@example.com"]
@@ -146,13 +147,13 @@ def test_the_commit_of_the_source_is_noted(
     assert (len(git["Commit"]), git["Changed"]) == (40, False)
 
 
-def test_a_single_file_is_a_channel_too(jobs: AnyJobs, tmp_path: Path, capfd):
+def test_a_single_file_is_a_channel_too(jobs: JobService, tmp_path: Path, capfd):
     (tmp_path / "one.csv").write_text("1,2")
     start(inputs=str(tmp_path / "one.csv")).wait()
     assert "begun ['one.csv']" in capfd.readouterr().out
 
 
-def test_the_log_comes_byte_for_byte(jobs: AnyJobs):
+def test_the_log_comes_byte_for_byte(jobs: JobService):
     job = start()
     followed = b"".join(line.data for line in job.logs(follow=True))
     tail = b"no text: \xff\xfe\r\n50 %\r\n\ntwo\rparts"
@@ -160,7 +161,7 @@ def test_the_log_comes_byte_for_byte(jobs: AnyJobs):
     assert b"".join(line.data for line in job.logs()) == followed
 
 
-def test_each_host_of_a_job_has_a_log_of_its_own(jobs: AnyJobs, capfd):
+def test_each_host_of_a_job_has_a_log_of_its_own(jobs: JobService, capfd):
     job = start(instance_count=2)
     job.wait()
     shown = capfd.readouterr().out
@@ -171,7 +172,7 @@ def test_each_host_of_a_job_has_a_log_of_its_own(jobs: AnyJobs, capfd):
     assert {line.host for line in job.logs()} == {"algo-1", "algo-2"}
 
 
-def test_who_has_seen_a_part_of_the_log_goes_on_after_it(jobs: AnyJobs):
+def test_who_has_seen_a_part_of_the_log_goes_on_after_it(jobs: JobService):
     job = start()
     lines = list(job.logs(follow=True))
     for seen in (3, len(lines) - 2, len(lines)):
@@ -193,7 +194,7 @@ if number == 1:
 """
 
 
-def test_a_reader_that_is_cut_off_goes_on_where_it_stopped(jobs: AnyJobs, tmp_path: Path):
+def test_a_reader_that_is_cut_off_goes_on_where_it_stopped(jobs: JobService, tmp_path: Path):
     (tmp_path / "train.py").write_text(RESTARTED)
     environment = {"MARKS": str(tmp_path)}
     job = start(instance_count=2, max_retry_attempts=3, environment=environment)
@@ -223,7 +224,7 @@ def test_a_reader_that_is_cut_off_goes_on_where_it_stopped(jobs: AnyJobs, tmp_pa
 
 
 @pytest.mark.parametrize("follow", [False, True])
-def test_what_is_no_position_in_the_log_is_refused(jobs: AnyJobs, follow: bool):
+def test_what_is_no_position_in_the_log_is_refused(jobs: JobService, follow: bool):
     job = start()
     for text in ("[1]", "[0, 0]", "[1, -1]", '["1", "0"]', "17"):
         wrong = json.loads(text)
@@ -235,7 +236,7 @@ def test_what_is_no_position_in_the_log_is_refused(jobs: AnyJobs, follow: bool):
     jobs.wait(job.name)
 
 
-def test_a_line_that_has_not_ended_is_shown_while_the_job_runs(jobs: AnyJobs):
+def test_a_line_that_has_not_ended_is_shown_while_the_job_runs(jobs: JobService):
     job = start(environment={"PAUSE": "900"})
     data = b""
     for line in job.logs(follow=True):
@@ -247,7 +248,7 @@ def test_a_line_that_has_not_ended_is_shown_while_the_job_runs(jobs: AnyJobs):
     assert jobs.wait(job.name).state.secondary is Secondary.STOPPED
 
 
-def test_each_status_is_told_once_and_the_end_comes_after_the_last_line(jobs: AnyJobs):
+def test_each_status_is_told_once_and_the_end_comes_after_the_last_line(jobs: JobService):
     items = list(start().follow())
     assert isinstance(items[-1], History)
     assert items[-1].state.status is Status.COMPLETED
@@ -258,7 +259,7 @@ def test_each_status_is_told_once_and_the_end_comes_after_the_last_line(jobs: An
     assert all(before != after for before, after in zip(histories, histories[1:], strict=False))
 
 
-def test_a_failure_says_the_exit_code_and_the_last_lines(jobs: AnyJobs):
+def test_a_failure_says_the_exit_code_and_the_last_lines(jobs: JobService):
     job = start(environment={"CODE": "7"})
     with pytest.raises(JobFailed) as caught:
         job.wait(logs=False)
@@ -268,7 +269,7 @@ def test_a_failure_says_the_exit_code_and_the_last_lines(jobs: AnyJobs):
     assert f"`trackside logs {job.name}` prints it." in text
 
 
-def test_a_stopped_job_keeps_what_it_made(jobs: AnyJobs):
+def test_a_stopped_job_keeps_what_it_made(jobs: JobService):
     job = start(environment={"PAUSE": "900"}, grace_seconds=1)
     until_training(job)
     assert jobs.stop(job.name).state.status in (Status.STOPPING, Status.STOPPED)
@@ -281,7 +282,7 @@ def test_a_stopped_job_keeps_what_it_made(jobs: AnyJobs):
     assert stopped.value.cause == StopCause.SOMEBODY
 
 
-def test_arguments_reach_the_script_as_they_are(jobs: AnyJobs, tmp_path: Path):
+def test_arguments_reach_the_script_as_they_are(jobs: JobService, tmp_path: Path):
     (tmp_path / "args.py").write_text("import json, sys; print(json.dumps(sys.argv[1:]))\n")
     given = ["--amp", "", "a b", "model.lr=0.1", "ü😀", "--", "-x"]
     job = start(entry_point="args.py", arguments=given, hyperparameters={"epochs": 3})
@@ -291,7 +292,7 @@ def test_arguments_reach_the_script_as_they_are(jobs: AnyJobs, tmp_path: Path):
     assert job.describe()["Trackside"]["options"]["Arguments"] == given
 
 
-def test_a_command_and_a_module_run_in_a_copy_of_the_folder(jobs: AnyJobs, tmp_path: Path):
+def test_a_command_and_a_module_run_in_a_copy_of_the_folder(jobs: JobService, tmp_path: Path):
     (tmp_path / "args.py").write_text("import json, sys; print(json.dumps(sys.argv[1:]))\n")
     shell = ["sh", "-c", 'exec python args.py "$@"', "sh", "a b", "", "ü"]
     by_command = start(entry_point=None, command=shell)
@@ -304,12 +305,12 @@ def test_a_command_and_a_module_run_in_a_copy_of_the_folder(jobs: AnyJobs, tmp_p
     assert by_command.describe()["Trackside"]["options"]["Command"] == shell
 
 
-def test_arguments_in_one_text_are_refused(jobs: AnyJobs):
+def test_arguments_in_one_text_are_refused(jobs: JobService):
     with pytest.raises(InvalidSpec, match=r"arguments = '--amp x': must be a list"):
         start(arguments="--amp x")
 
 
-def test_a_job_has_a_time_limit_only_when_it_asks_for_one(jobs: AnyJobs):
+def test_a_job_has_a_time_limit_only_when_it_asks_for_one(jobs: JobService):
     free = start()
     assert free.describe()["Trackside"]["max_runtime_seconds"] is None
     assert free.describe()["StoppingCondition"] == {"MaxRuntimeInSeconds": 28 * 86400}
@@ -322,7 +323,7 @@ def test_a_job_has_a_time_limit_only_when_it_asks_for_one(jobs: AnyJobs):
     free.raise_unless_completed()
 
 
-def test_a_wait_that_takes_too_long_says_where_the_job_is(jobs: AnyJobs):
+def test_a_wait_that_takes_too_long_says_where_the_job_is(jobs: JobService):
     job = start(environment={"PAUSE": "900"}, grace_seconds=1)
     with pytest.raises(JobNotFinished, match=r"still \w+ after 0.3 s"):
         jobs.wait(job.name, timeout_seconds=0.3)
@@ -330,7 +331,7 @@ def test_a_wait_that_takes_too_long_says_where_the_job_is(jobs: AnyJobs):
     jobs.wait(job.name)
 
 
-def test_a_description_has_the_same_members_and_types(jobs: AnyJobs):
+def test_a_description_has_the_same_members_and_types(jobs: JobService):
     job = start(tags={"team": "vision"}, hyperparameters={"CreationTime": 3})
     jobs.wait(job.name)
     told = job.describe()
@@ -364,7 +365,7 @@ def test_a_description_has_the_same_members_and_types(jobs: AnyJobs):
     assert told["Trackside"]["hosts"]["algo-1"]["exit_code"] == 0
 
 
-def test_jobs_are_listed_newest_first_and_chosen_by_name_and_status(jobs: AnyJobs):
+def test_jobs_are_listed_newest_first_and_chosen_by_name_and_status(jobs: JobService):
     stem = f"listed-{time.time_ns()}"
     for number in range(3):
         jobs.wait(start(job_name=f"{stem}-{number}", environment={"CODE": str(number)}).name)
@@ -388,7 +389,7 @@ def test_jobs_are_listed_newest_first_and_chosen_by_name_and_status(jobs: AnyJob
     assert jobs.describe(summary.name)["Trackside"]["owner"] == jobs.owner
 
 
-def test_tags_are_changed_and_a_job_is_forgotten(jobs: AnyJobs):
+def test_tags_are_changed_and_a_job_is_forgotten(jobs: JobService):
     job = start(tags={"team": "vision"}, environment={"PAUSE": "900"}, grace_seconds=1)
     put = jobs.change_tags(job.name, put={"a": "1"}, remove=["team"])
     assert put == jobs.tags(job.name) == {"a": "1"}
@@ -401,7 +402,7 @@ def test_tags_are_changed_and_a_job_is_forgotten(jobs: AnyJobs):
         attach(job.name)
 
 
-def test_a_deleted_job_says_what_stays_or_takes_it_along(jobs: AnyJobs):
+def test_a_deleted_job_says_what_stays_or_takes_it_along(jobs: JobService):
     kept, gone = start(), start(tensorboard_output_config=TensorBoardOutputConfig("s3://curves"))
     for job in (kept, gone):
         jobs.wait(job.name)
@@ -418,7 +419,7 @@ def test_a_deleted_job_says_what_stays_or_takes_it_along(jobs: AnyJobs):
     assert "source" in told
 
 
-def _is_deleted(jobs: AnyJobs, name: str, left: list[Stored] | None = None, **options) -> bool:
+def _is_deleted(jobs: JobService, name: str, left: list[Stored] | None = None, **options) -> bool:
     try:
         stays = jobs.delete(name, **options)
         if left is not None:
@@ -428,7 +429,7 @@ def _is_deleted(jobs: AnyJobs, name: str, left: list[Stored] | None = None, **op
     return True
 
 
-def test_a_name_is_taken_once(jobs: AnyJobs, tmp_path: Path):
+def test_a_name_is_taken_once(jobs: JobService, tmp_path: Path):
     job = start()
     jobs.wait(job.name)
     before = _etag(jobs, job)
@@ -438,13 +439,13 @@ def test_a_name_is_taken_once(jobs: AnyJobs, tmp_path: Path):
     assert _etag(jobs, job) == before
 
 
-def _etag(jobs: AnyJobs, job: TrainingJob) -> str | None:
+def _etag(jobs: JobService, job: TrainingJob) -> str | None:
     uri = f"s3://trackside/{job.name}/source/sourcedir.tar.gz"
     place = locate_object(uri, home=jobs.settings.home)
     return place.store.stat(place.key).etag
 
 
-def test_a_channel_without_data_is_refused(jobs: AnyJobs, tmp_path: Path):
+def test_a_channel_without_data_is_refused(jobs: JobService, tmp_path: Path):
     (tmp_path / "nothing").mkdir()
     with pytest.raises(InputError, match="holds no files"):
         start(inputs="nothing")
@@ -452,7 +453,7 @@ def test_a_channel_without_data_is_refused(jobs: AnyJobs, tmp_path: Path):
         start(inputs="s3://trackside/not/there")
 
 
-def test_who_asks_for_what_is_not_there_is_told(jobs: AnyJobs):
+def test_who_asks_for_what_is_not_there_is_told(jobs: JobService):
     with pytest.raises(JobNotFound, match="nothing-here"):
         attach("nothing-here")
     with pytest.raises(JobNotFound):
@@ -463,7 +464,7 @@ def test_who_asks_for_what_is_not_there_is_told(jobs: AnyJobs):
         list(job.logs(host="algo-9"))
 
 
-def test_curves_are_read_from_where_the_job_wrote_them(jobs: AnyJobs, tmp_path: Path):
+def test_curves_are_read_from_where_the_job_wrote_them(jobs: JobService, tmp_path: Path):
     (tmp_path / "train.py").write_text(
         "from trackside import SummaryWriter\n"
         "with SummaryWriter('/opt/ml/output/tensorboard') as writer:\n"
@@ -480,7 +481,7 @@ def test_curves_are_read_from_where_the_job_wrote_them(jobs: AnyJobs, tmp_path: 
     assert "tensorboard" in {each.kind for each in jobs.artifacts(job.name)}
 
 
-def test_what_a_script_leaves_beside_itself_is_brought_back(jobs: AnyJobs, tmp_path: Path):
+def test_what_a_script_leaves_beside_itself_is_brought_back(jobs: JobService, tmp_path: Path):
     (tmp_path / "train.py").write_text(
         "from trackside import SummaryWriter\n"
         "with SummaryWriter('runs') as writer: writer.add_scalar('loss', 1.0, 0)\n"

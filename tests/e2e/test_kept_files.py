@@ -17,7 +17,7 @@ from trackside.curves.chunks import by_source
 from trackside.curves.event_locations import list_event_files
 from trackside.records.layout import JobKeys, curves_of
 from trackside.records.status import Status
-from trackside.sdk.bring_back import bring_back
+from trackside.sdk.download import bring_back
 from trackside.storage.locate import entries_below, locate
 
 WRITES = """

@@ -8,20 +8,20 @@ from trackside.inside.process_context import ProcessContext
 
 
 def test_a_plain_process():
-    here = ProcessContext.look({})
+    here = ProcessContext.detect({})
     assert (here.job, here.rank, here.is_being_imported) == ("", 0, False)
 
 
 def test_in_a_job():
     variables = {"TRAINING_JOB_NAME": "mnist-1", "TRACKSIDE_EXIT_RECORD": "/x/script.json"}
-    assert ProcessContext.look(variables).job == "mnist-1"
-    assert ProcessContext.look(variables).base == Path("/opt/ml")
+    assert ProcessContext.detect(variables).job == "mnist-1"
+    assert ProcessContext.detect(variables).base == Path("/opt/ml")
     elsewhere = {**variables, "SAGEMAKER_BASE_DIR": "/home/me/ml"}
-    assert ProcessContext.look(elsewhere).base == Path("/home/me/ml")
+    assert ProcessContext.detect(elsewhere).base == Path("/home/me/ml")
 
 
 def test_a_name_alone_is_no_job():
-    assert ProcessContext.look({"TRAINING_JOB_NAME": "left-over"}).job == ""
+    assert ProcessContext.detect({"TRAINING_JOB_NAME": "left-over"}).job == ""
 
 
 @pytest.mark.parametrize(
@@ -37,4 +37,4 @@ def test_a_name_alone_is_no_job():
     ids=str,
 )
 def test_ranks(variables: dict[str, str], rank: int):
-    assert ProcessContext.look(variables).rank == rank
+    assert ProcessContext.detect(variables).rank == rank

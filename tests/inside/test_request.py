@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from trackside.errors import InvalidSpec
-from trackside.inside.request import Ask, hyperparameters, make_spec
+from trackside.inside.request import InitArguments, hyperparameters, make_spec
 from trackside.records.spec import JobSpec
 from trackside.sdk.rule import ProfilerRule, Rule, built_in_profiler
 
@@ -26,7 +26,7 @@ class Config:
 
 def kept(config: Any) -> tuple[dict[str, str], list[str]]:
     told: list[str] = []
-    return hyperparameters(Ask.of(None, config, None, None).config, told.append), told
+    return hyperparameters(InitArguments.of(None, config, None, None).config, told.append), told
 
 
 @pytest.mark.parametrize(
@@ -75,19 +75,21 @@ def test_what_does_not_fit_is_cut_and_said():
 def test_arguments_that_cannot_be_meant(arguments: dict[str, Any], problem: str):
     given = {"project": None, "config": None, "tags": None, "rules": None, **arguments}
     with pytest.raises(TypeError) as raised:
-        Ask.of(**given)
+        InitArguments.of(**given)
     assert problem in str(raised.value)
 
 
 def test_rules_by_name_or_as_objects():
-    rules = Ask.of(None, None, None, ["VanishingGradient", Rule.sagemaker("Overfit")]).rules
+    rules = InitArguments.of(
+        None, None, None, ["VanishingGradient", Rule.sagemaker("Overfit")]
+    ).rules
     assert rules is not None
     assert [rule.invokes for rule in rules] == ["VanishingGradient", "Overfit"]
     assert not any(isinstance(rule, ProfilerRule) for rule in rules)
 
 
 def test_the_job_is_one_whose_script_runs_already():
-    ask = Ask.of("mnist", {"lr": 0.1}, {"team": "vision"}, None)
+    ask = InitArguments.of("mnist", {"lr": 0.1}, {"team": "vision"}, None)
     spec = make_spec("mnist-1", ask, "s3://bucket/out", lambda line: None)
     assert spec.is_attached
     assert spec.options.command
@@ -96,6 +98,6 @@ def test_the_job_is_one_whose_script_runs_already():
 
 
 def test_tags_that_no_job_may_have_are_refused():
-    ask = Ask.of("mnist", None, {"x" * 200: "y"}, None)
+    ask = InitArguments.of("mnist", None, {"x" * 200: "y"}, None)
     with pytest.raises(InvalidSpec, match="Tags"):
         make_spec("mnist-1", ask, "s3://bucket/out", lambda line: None)

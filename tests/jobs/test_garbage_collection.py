@@ -11,8 +11,8 @@ import pytest
 from tests.jobs.conftest import is_training, make_spec, run_to_end
 from tests.wait import until
 from trackside.files.overlays import open_lock
-from trackside.jobs.delete import delete
 from trackside.jobs.jobs import Jobs
+from trackside.jobs.local_controller import delete
 from trackside.jobs.retention import Item, Keep, Kind
 from trackside.records import pending_uploads
 from trackside.records.journal import Journal

@@ -20,7 +20,7 @@ from trackside.profiles import Key, Server
 from trackside.remote import api_client
 from trackside.remote.api_client import ApiClient
 from trackside.remote.connections import Connections
-from trackside.remote.retry_policy import FOR_A_JOB, RetryPolicy
+from trackside.remote.retry_policy import LONG_RETRY, RetryPolicy
 
 LIST = "SageMaker.ListTrainingJobs"
 Answering = Callable[[int], tuple[int, dict[str, str], bytes]]
@@ -135,7 +135,7 @@ def test_who_follows_a_job_is_told_of_a_server_that_hangs_and_how_to_leave(caplo
             Server(url, Key("TSKEY", "secret")), connections=Connections(url, silence_seconds=0.1)
         )
         with pytest.raises(ServerUnreachable):
-            client.call(LIST, {}, retry_policy=RetryPolicy(0.1, 900, FOR_A_JOB.way_out))
+            client.call(LIST, {}, retry_policy=RetryPolicy(0.1, 900, LONG_RETRY.way_out))
     (told,) = (record.getMessage() for record in caplog.records)
     assert told.startswith(f"waiting for {url}, ")
     assert told.endswith("it does not answer. The job goes on by itself: Ctrl-C leaves it running.")

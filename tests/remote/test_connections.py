@@ -148,7 +148,7 @@ def test_a_certificate_nobody_vouches_for_is_refused_at_once(serving, certificat
 def test_a_certificate_that_the_environment_names_is_taken(serving, certificate: Path, monkeypatch):
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
     url = f"https://{serving(Answering, secured(certificate))}"
-    assert Connections(url).ask("POST", "/", {}, b"hello").body == b"hello"
+    assert Connections(url).send("POST", "/", {}, b"hello").body == b"hello"
 
 
 def test_a_proxy_is_gone_through_unless_it_is_bypassed(serving, proxy, monkeypatch):
@@ -157,10 +157,10 @@ def test_a_proxy_is_gone_through_unless_it_is_bypassed(serving, proxy, monkeypat
     monkeypatch.setenv("http_proxy", f"http://user:pass%20word@{host}")
     connections = Connections(f"http://{server}")
     for _ in range(2):
-        assert connections.ask("POST", "/", {}, b"hello").body == b"hello"
+        assert connections.send("POST", "/", {}, b"hello").body == b"hello"
     assert seen == [("POST", f"http://{server}/", "Basic dXNlcjpwYXNzIHdvcmQ=")] * 2
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    assert Connections(f"http://{server}").ask("POST", "/", {}, b"hello").body == b"hello"
+    assert Connections(f"http://{server}").send("POST", "/", {}, b"hello").body == b"hello"
     assert len(seen) == 2
 
 
@@ -171,5 +171,5 @@ def test_a_tunnel_leads_to_a_server_with_a_certificate(
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
     monkeypatch.setenv("https_proxy", host)
     server = serving(Answering, secured(certificate))
-    assert Connections(f"https://{server}").ask("POST", "/", {}, b"hello").body == b"hello"
+    assert Connections(f"https://{server}").send("POST", "/", {}, b"hello").body == b"hello"
     assert seen == [("CONNECT", server, None)]

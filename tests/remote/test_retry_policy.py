@@ -2,7 +2,7 @@
 
 import pytest
 
-from trackside.remote.retry_policy import is_worth_asking_again, pause_before
+from trackside.remote.retry_policy import is_worth_retrying, pause_before
 
 
 @pytest.mark.parametrize(("next_try", "most"), [(1, 0.2), (2, 0.4), (5, 3.2), (6, 5.0), (500, 5.0)])
@@ -36,10 +36,10 @@ def test_nobody_waits_for_what_comes_too_late(elapsed: float, at_least: float):
 
 @pytest.mark.parametrize("status", [429, 502, 503, 504])
 def test_a_busy_server_is_asked_again_and_again(status: int):
-    assert is_worth_asking_again(status, 100)
+    assert is_worth_retrying(status, 100)
 
 
 def test_a_server_that_breaks_is_asked_a_few_times_and_one_that_refuses_never():
-    assert is_worth_asking_again(500, 3)
-    assert not is_worth_asking_again(500, 4)
-    assert not any(is_worth_asking_again(status, 1) for status in (200, 400, 403, 404, 501))
+    assert is_worth_retrying(500, 3)
+    assert not is_worth_retrying(500, 4)
+    assert not any(is_worth_retrying(status, 1) for status in (200, 400, 403, 404, 501))

@@ -7,7 +7,7 @@ import pytest
 from trackside.records.finding import Finding
 from trackside.rules.checkup.diagnosis import diagnose
 from trackside.rules.saved.feeds import NO_FIGURES, NO_TENSORS
-from trackside.sdk.finding_lines import Teller, notices
+from trackside.sdk.finding_lines import FindingFormatter, notices
 
 
 def found(tensor: str = "", step: int | None = 120, **more: Any) -> Finding:
@@ -28,7 +28,7 @@ def heads(*findings: Finding) -> list[str]:
 
 
 def test_one_finding_names_its_tensor():
-    assert Teller().text([found("gradient/fc.weight")]) == (
+    assert FindingFormatter().text([found("gradient/fc.weight")]) == (
         "Finding: VanishingGradient at step 120 in gradient/fc.weight\n"
         "    The mean absolute gradient is 3e-09, below 1e-07.\n"
         "    Try: Use residual connections.\n"
@@ -44,10 +44,10 @@ def test_many_layers_with_one_problem_at_one_step_are_told_of_once():
 
 
 def test_the_advice_is_given_once():
-    teller = Teller()
-    assert "Try:" in teller.text([found("a")])
-    assert "Try:" not in teller.text([found("b", step=130)])
-    assert "Try: Other." in teller.text([found("b", rule="X", advice="Other.")])
+    formatter = FindingFormatter()
+    assert "Try:" in formatter.text([found("a")])
+    assert "Try:" not in formatter.text([found("b", step=130)])
+    assert "Try: Other." in formatter.text([found("b", rule="X", advice="Other.")])
 
 
 def test_what_is_out_of_the_ordinary_is_in_the_head():
@@ -61,39 +61,41 @@ def test_what_is_out_of_the_ordinary_is_in_the_head():
 
 
 def test_lines_fit_the_terminal_and_the_first_is_painted():
-    shown = Teller(columns=40, paint=lambda text: f"<{text}>").text([found("a")]).splitlines()
+    shown = (
+        FindingFormatter(columns=40, paint=lambda text: f"<{text}>").text([found("a")]).splitlines()
+    )
     assert shown[:2] == ["<Finding: VanishingGradient at step 120>", "<    in a>"]
     assert len(shown) == 5
     assert all(len(line) <= 40 and line.startswith("    ") for line in shown[2:])
 
 
 def test_names_of_tensors_cannot_steer_the_terminal():
-    shown = Teller().text([found("a\x1b[2J\n\rb", message="\x07x\ny")])
+    shown = FindingFormatter().text([found("a\x1b[2J\n\rb", message="\x07x\ny")])
     assert "\x1b" not in shown
     assert r"a\x1b[2J b" in shown
     assert r"\x07x y" in shown
 
 
 def test_a_rule_that_could_not_judge_says_why_once():
-    teller = Teller()
-    assert teller.standing("a", "Error", "Nothing\nsaved.") == "a: Error\n    Nothing saved.\n"
-    assert teller.standing("b", "Error", "Nothing\nsaved.") == "b: Error\n"
-    assert teller.standing("c", "IssuesFound", "at step 3") == "c: IssuesFound\n"
+    formatter = FindingFormatter()
+    assert formatter.standing("a", "Error", "Nothing\nsaved.") == "a: Error\n    Nothing saved.\n"
+    assert formatter.standing("b", "Error", "Nothing\nsaved.") == "b: Error\n"
+    assert formatter.standing("c", "IssuesFound", "at step 3") == "c: IssuesFound\n"
 
 
 @pytest.mark.parametrize("details", [NO_TENSORS, NO_FIGURES])
 def test_that_nothing_was_saved_before_a_failure_is_one_quiet_line(details: str):
-    teller = Teller(columns=60)
-    told = teller.standing("Checkup", "Error", details, has_failed=True)
+    formatter = FindingFormatter(columns=60)
+    told = formatter.standing("Checkup", "Error", details, has_failed=True)
     assert told == "Checkup: nothing was saved to judge before the job failed\n"
-    assert len(teller.standing("Checkup", "Error", details).splitlines()) > 2
-    own = teller.standing("Mine", "Error", "KeyError: 'loss'", has_failed=True)
+    assert len(formatter.standing("Checkup", "Error", details).splitlines()) > 2
+    own = formatter.standing("Mine", "Error", "KeyError: 'loss'", has_failed=True)
     assert own == "Mine: Error\n    KeyError: 'loss'\n"
 
 
 def test_findings_do_not_repeat_what_their_diagnosis_said():
     found = [Finding(rule="LossNotFinite", message="The loss is nan.", advice="Clamp.", step=3)]
-    teller = Teller()
-    told = teller.diagnoses(diagnose(found)) + teller.text(found)
+    formatter = FindingFormatter()
+    told = formatter.diagnoses(diagnose(found)) + formatter.text(found)
     assert told.count("The loss is nan.") == told.count("Try: Clamp.") == 1
     assert told.endswith("Finding: LossNotFinite at step 3\n")

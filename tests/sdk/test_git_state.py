@@ -9,7 +9,7 @@ import pytest
 
 from trackside.records.spec import GitState, JobSpec
 from trackside.sdk import git_state
-from trackside.sdk.git_state import GitLook, git_look, without_secrets
+from trackside.sdk.git_state import GitReader, reading_git, without_secrets
 
 
 @pytest.fixture(autouse=True)
@@ -39,11 +39,11 @@ def repository(tmp_path: Path) -> Path:
 
 
 def state(folder: Path) -> GitState | None:
-    look = GitLook(folder)
+    git = GitReader(folder)
     try:
-        return look.state()
+        return git.state()
     finally:
-        look.close()
+        git.close()
 
 
 def test_commit_branch_and_remote_are_noted(repository: Path):
@@ -134,14 +134,14 @@ def test_the_folder_is_that_of_the_source(repository: Path, monkeypatch: pytest.
         {"entry_point": "train.py", "source_dir": str(repository / "src")},
         {"module": "train", "source_dir": str(repository)},
     ):
-        with git_look(arguments) as look:
-            noted = look.added_to(spec)
+        with reading_git(arguments) as reader:
+            noted = reader.added_to(spec)
         assert noted.options.git is not None
         assert noted.options.git.commit == commit
         assert JobSpec.from_request(noted.to_request()) == noted
     for arguments in ({"entry_point": "train.py", "source_dir": "s3://bucket/x.tar.gz"}, {}):
-        with git_look(arguments) as look:
-            assert look.added_to(spec) is spec
+        with reading_git(arguments) as reader:
+            assert reader.added_to(spec) is spec
 
 
 @pytest.mark.parametrize(

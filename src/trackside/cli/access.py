@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from trackside.api.team_keys import TeamKeys
 
 
+DEFAULT_LISTEN = "127.0.0.1:7007"
+"""Where a server of this machine listens unless it is started otherwise."""
+
+
 class KeysElsewhere(TracksideError):
     code = "keys_elsewhere"
 

@@ -7,12 +7,12 @@ from typing import Any
 import click
 
 from trackside.cli.job_names import job_argument
-from trackside.cli.messages import tell
+from trackside.cli.messages import print_message
 from trackside.cli.tables import Cell, print_table, print_text
 from trackside.cli.text import as_json, size
 from trackside.jobs.artifacts import Artifact
 from trackside.jobs.kept_files import KeptFile
-from trackside.sdk.known_jobs import known_reading
+from trackside.sdk.known_jobs import known_reader
 from trackside.texts.shown_names import shown_name
 from trackside.texts.terminal_text import visible
 
@@ -32,7 +32,7 @@ _MOST_SHOWN = 100
 )
 @click.option("--json", is_flag=True, help="Print JSON.")
 def artifacts(job: str, to: Path | None, json: bool) -> None:
-    """List what a job has stored: the model, other output, the files that the script left in its
+    """List what a job has stored: the model, other output, the files that the script wrote to its
     working folder, checkpoints, curves.
 
     \b
@@ -40,7 +40,7 @@ def artifacts(job: str, to: Path | None, json: bool) -> None:
       trackside artifacts train-2026-11-15-22-50-46-123
       trackside artifacts train-2026-11-15-22-50-46-123 --download results
     """
-    known = known_reading()
+    known = known_reader()
     found = known.artifacts(job)
     if json and to is None:
         print(as_json([*map(_as_json, found)]))
@@ -66,17 +66,16 @@ def artifacts(job: str, to: Path | None, json: bool) -> None:
 
 def _copied(artifact: Artifact, to: Path, job: str, home: Path) -> Iterator[Path]:
     """Kept files where the script would have put them, all else as it is called in storage."""
-    from trackside.cli.kept_files import taken_text
-    from trackside.sdk.bring_back import bring_back
-    from trackside.sdk.download import download
+    from trackside.cli.kept_files import conflict_text
+    from trackside.sdk.download import bring_back, download
 
     if not artifact.files:
         yield from download(artifact, to, home)
     for file in artifact.files:
-        brought = bring_back(file, to, job, may_replace=lambda path: False)
-        if brought.taken is not None:
-            tell(taken_text(brought))
-        yield brought.path
+        copied = bring_back(file, to, job, may_replace=lambda path: False)
+        if copied.existing is not None:
+            print_message(conflict_text(copied))
+        yield copied.path
 
 
 def _as_json(artifact: Artifact) -> dict[str, Any]:

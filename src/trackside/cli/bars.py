@@ -17,7 +17,7 @@ Hosts = Mapping[str, Mapping[str, Any]]
 
 
 def live_bars(hosts: Callable[[], Hosts], *, stderr: bool = False) -> Live:
-    """Drawn anew while it is started, from what `hosts` tells then; gone once it is stopped."""
+    """Redrawn from what `hosts` returns while it is started; removed once it is stopped."""
 
     def drawn() -> Group:
         return Group(*bars(hosts()))

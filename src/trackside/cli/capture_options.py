@@ -1,4 +1,4 @@
-"""What `trackside run` saves: the collections that were named, and those that its rules look at."""
+"""What `trackside run` saves: the collections that were named, and those that its rules need."""
 
 import difflib
 from collections.abc import Sequence
@@ -64,7 +64,7 @@ def _known() -> list[str]:
 def _collections(
     names: Sequence[str], every: int | None, rules: Sequence[AnyRule]
 ) -> list[CollectionConfig]:
-    """What was named is saved whole; where rules look at it too, at the steps that they need."""
+    """What was named is saved whole; where rules need it too, at their steps."""
     pace: PaceName = "WATCHFUL" if every is None else "HOOK"
     planned = {each.name: each for each in needed(rules, pace, ())}
     asked = [CollectionConfig(name, _whole(planned.get(name))) for name in names]

@@ -1,17 +1,20 @@
-"""Curves as a chart of text: axes with figures, a line for each, what they are called. Pure."""
+"""Curves as text: a chart with axes and a line for each, or one line of bars. Pure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy
 
 from trackside.cli import axes
-from trackside.cli.canvas import ASCII_MARKS, DOTS_PER_ROW, Canvas
 from trackside.cli.styled_text import Text, cell_len
 from trackside.curves.columns import Reals
 from trackside.curves.curve_choice import STEP
 from trackside.curves.downsample import thin
 
+BARS = "▁▂▃▄▅▆▇█"
+GAP = "×"
+ASCII_BARS = "_.-~+=*#"
+ASCII_GAP = "x"
 STYLES = ("cyan", "yellow", "magenta", "green")
 LEAST_ROWS = 3
 FRAME_ROWS = 3
@@ -19,13 +22,73 @@ FRAME_ROWS = 3
 _LEAST_COLUMNS = 10
 _APART_X, _APART_Y = 12.0, 1.5
 """Columns and rows between two figures, at least."""
+_BRAILLE = 0x2800
+DOTS_PER_ROW, _DOTS_PER_COLUMN = 4, 2
+"""Of Braille's letters."""
+_BITS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
+"""Of the dots of one letter: by row and column."""
+ASCII_MARKS = "*o+#"
+"""By the number of the line."""
+
+
+@dataclass(slots=True)
+class Canvas:
+    """A grid of dots: eight per character as Braille patterns, or one in plain ASCII."""
+
+    columns: int
+    rows: int
+    is_ascii: bool = False
+    _cells: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
+    """Row and column to the bits that are set and the number of the line that was last there."""
+
+    @property
+    def width(self) -> int:
+        """In dots."""
+        return self.columns if self.is_ascii else _DOTS_PER_COLUMN * self.columns
+
+    @property
+    def height(self) -> int:
+        return self.rows if self.is_ascii else DOTS_PER_ROW * self.rows
+
+    def dot(self, x: int, y: int, line: int) -> None:
+        """Counted from the lower left corner. Outside of the canvas nothing is drawn."""
+        if not (0 <= x < self.width and 0 <= y < self.height):
+            return
+        below_top = self.height - 1 - y
+        if self.is_ascii:
+            self._cells[below_top, x] = (1, line)
+            return
+        row, down = divmod(below_top, DOTS_PER_ROW)
+        column, across = divmod(x, _DOTS_PER_COLUMN)
+        bits, _ = self._cells.get((row, column), (0, 0))
+        self._cells[row, column] = (bits | _BITS[down][across], line)
+
+    def stroke(self, start: tuple[int, int], end: tuple[int, int], line: int) -> None:
+        """A straight line, with both its ends."""
+        (x0, y0), (x1, y1) = start, end
+        steps = max(abs(x1 - x0), abs(y1 - y0), 1)
+        for step in range(steps + 1):
+            part = step / steps
+            self.dot(round(x0 + part * (x1 - x0)), round(y0 + part * (y1 - y0)), line)
+
+    def row(self, number: int) -> list[tuple[str, int | None]]:
+        """The letters of one row from the top, each with its line's number."""
+        return [self._letter(number, column) for column in range(self.columns)]
+
+    def _letter(self, row: int, column: int) -> tuple[str, int | None]:
+        if (row, column) not in self._cells:
+            return " ", None
+        bits, line = self._cells[row, column]
+        if self.is_ascii:
+            return ASCII_MARKS[line % len(ASCII_MARKS)], line
+        return chr(_BRAILLE + bits), line
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
     label: str
     """At its end, where there are several."""
-    told: str
+    summary: str
     """Behind the title."""
     x: Reals
     y: Reals
@@ -89,10 +152,10 @@ def _title(
         head[0].append(f" ({scale.name})", "dim")
     for number, line in enumerate(lines):
         key = marks.keys[number % len(marks.keys)]
-        told = Text(f"{key} ", style(number)).append(line.told)
-        if cell_len(head[-1].plain) + 3 + cell_len(told.plain) > columns:
+        summary = Text(f"{key} ", style(number)).append(line.summary)
+        if cell_len(head[-1].plain) + 3 + cell_len(summary.plain) > columns:
             head.append(Text(" "))
-        head[-1].append("   " if len(head[-1].plain) > 1 else " ").append_text(told)
+        head[-1].append("   " if len(head[-1].plain) > 1 else " ").append_text(summary)
     return head
 
 
@@ -189,3 +252,23 @@ class _Plot:
         for x in self.x_scale.places(wrong, self.canvas.columns):
             at = self.margin + 2 + round(float(x))
             top.replace(at, self.marks.gap, f"bold {style(number)}")
+
+
+def sparkline(values: Reals, width: int = 32, *, is_ascii: bool = False) -> str:
+    """Each character is a part of the curve at its mean; a part with no finite value is a cross."""
+    bars, gap = (ASCII_BARS, ASCII_GAP) if is_ascii else (BARS, GAP)
+    parts = numpy.array_split(values, min(width, len(values))) if len(values) else []
+    means = [_mean(part) for part in parts]
+    finite = [mean for mean in means if mean is not None]
+    if not finite:
+        return gap * len(means)
+    least, span = min(finite), (max(finite) - min(finite)) or 1.0
+    return "".join(
+        gap if mean is None else bars[round((mean - least) / span * (len(bars) - 1))]
+        for mean in means
+    )
+
+
+def _mean(part: Reals) -> float | None:
+    finite = part[numpy.isfinite(part)]
+    return float(finite.mean()) if len(finite) else None

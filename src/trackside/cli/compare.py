@@ -16,7 +16,7 @@ from trackside.curves.event_reader import read
 from trackside.curves.machine_curves import with_unit
 from trackside.curves.metric_direction import is_more_better
 from trackside.sdk.job import TrainingJob
-from trackside.sdk.known_jobs import known_reading
+from trackside.sdk.known_jobs import known_reader
 from trackside.texts.secret_names import hidden, hide_in_arguments
 from trackside.texts.shown_names import shown_name
 
@@ -27,21 +27,21 @@ _NOT_COMPARED = "sagemaker_"
 
 @click.command(short_help="Show jobs side by side: settings, machine use, metrics.")
 @job_argument("jobs", metavar="JOB...", nargs=-1, required=True)
-@click.option("--tag", metavar="TEXT", default="", help="Only metrics with this in their name.")
-@click.option("--system", is_flag=True, help="Every figure of the machine too.")
+@click.option("--tag", metavar="TEXT", default="", help="Only metrics whose name contains this.")
+@click.option("--system", is_flag=True, help="Also every metric of the machine.")
 @click.option("--json", is_flag=True, help="Print JSON.")
 def compare(jobs: tuple[str, ...], tag: str, system: bool, json: bool) -> None:
     """Compare jobs: each metric's last and best value, hyperparameters, machine use.
 
     The best is the greatest for names such as accuracy, and the least for all others; the best
-    of the jobs is green. Hyperparameters that differ come before those that do not.
+    of the jobs is green. Hyperparameters that differ come first.
 
     \b
     Examples:
       trackside compare train-a last
       trackside compare train-a train-b train-c --tag val/ --json
     """
-    known = known_reading()
+    known = known_reader()
     found = {shown_name(name): _looked_at(TrainingJob(name, known), tag, system) for name in jobs}
     if json:
         print(as_json(found))

@@ -1,4 +1,4 @@
-"""`trackside delete`: forgets jobs that have ended, and removes what they made if asked to."""
+"""`trackside delete`: deletes finished jobs and, with --data, their output."""
 
 import sys
 from collections.abc import Sequence
@@ -13,20 +13,20 @@ from trackside.sdk.known_jobs import known_jobs
 from trackside.texts.shown_names import shown_name
 
 
-@click.command(short_help="Forget jobs that have ended; with --data, remove what they made.")
+@click.command(short_help="Delete finished jobs; with --data, also their output.")
 @job_argument("jobs", metavar="JOB...", nargs=-1, required=True)
-@click.option("--data", is_flag=True, help="Also remove what they have stored.")
+@click.option("--data", is_flag=True, help="Also remove their stored output.")
 @click.option(
     "--checkpoints",
     is_flag=True,
     help="With --data: also checkpoints at a location without the job's name in it.",
 )
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 def delete(jobs: tuple[str, ...], data: bool, checkpoints: bool, yes: bool) -> None:
-    """Forget jobs that have ended: record, log and list entry. What they made is kept.
+    """Delete finished jobs: record, log and list entry. Their output is kept.
 
-    Model, output, checkpoints, tensors and curves stay where they are, which is told. `--data`
-    removes them too, except what other jobs need.
+    Model, output, checkpoints, tensors and curves stay in storage, and their locations are printed.
+    `--data` removes them too, except what other jobs need.
 
     \b
     Examples:
@@ -48,7 +48,7 @@ def delete(jobs: tuple[str, ...], data: bool, checkpoints: bool, yes: bool) -> N
     for job in jobs:
         kept = known.delete(job, data=data, checkpoints=checkpoints)
         print(f"{shown_name(job)} is forgotten{_removed(stored[job], kept) if data else ''}")
-        _tell_kept(kept, data)
+        _print_retained(kept, data)
 
 
 def _is_wanted(stored: dict[str, list[Stored]], data: bool, checkpoints: bool) -> bool:
@@ -73,7 +73,7 @@ def _removed(stored: Sequence[Stored], kept: Sequence[Stored]) -> str:
     return f", and {size(gone)} that it had stored are removed" if gone else ""
 
 
-def _tell_kept(kept: Sequence[Stored], data: bool) -> None:
+def _print_retained(kept: Sequence[Stored], data: bool) -> None:
     for each in kept:
         why = f": {_reason(each)}" if data else ""
         print(f"  kept {each.kind}, {size(each.size_bytes)}, {each.uri}{why}")

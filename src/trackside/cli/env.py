@@ -6,10 +6,8 @@ from pathlib import Path
 
 import click
 
-from trackside.cli.access import own_keys
-from trackside.cli.server import DEFAULT_LISTEN
-from trackside.clients.environment import Access, changes, restored, sdk_config
-from trackside.clients.shells import SHELLS
+from trackside.cli.access import DEFAULT_LISTEN, own_keys
+from trackside.clients.environment import SHELLS, Access, changes, restored, sdk_config
 from trackside.errors import KeyRefused, ServerUnreachable
 from trackside.files import damaged_files, durable
 from trackside.files.permissions import make_folder
@@ -22,31 +20,33 @@ DEFAULT_BUCKET = "trackside"
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 
 
-@click.command(short_help="Print what sets up AWS's own clients in a shell.")
+@click.command(short_help="Print shell commands that point AWS clients at the server.")
 @click.option(
     "--region",
     default=DEFAULT_REGION,
     show_default=True,
     metavar="REGION",
-    help="Any that AWS has; SageMaker's SDK looks up images by it.",
+    help="Any AWS region; SageMaker's SDK selects images by it.",
 )
 @click.option(
-    "--bucket", metavar="NAME", help="The SDKs' default; else that of the server's own output."
+    "--bucket",
+    metavar="NAME",
+    help="The SDKs' default bucket; by default that of the server's output.",
 )
 @click.option(
     "--shell",
     type=click.Choice(tuple(SHELLS)),
     default="posix",
     show_default=True,
-    help="Whose language: posix is bash, zsh and all like them.",
+    help="Shell syntax; posix is for bash, zsh and similar.",
 )
-@click.option("--reset", is_flag=True, help="Undo it: as the shell was before.")
+@click.option("--reset", is_flag=True, help="Undo it: restore the shell's variables.")
 def env(region: str, bucket: str | None, shell: str, reset: bool) -> None:
-    """Print what sets up boto3, the AWS CLI and SageMaker's SDKs in a shell.
+    """Print shell commands that point boto3, the AWS CLI and SageMaker's SDKs at the server.
 
-    Programs started there need no edit: also what they would ask hosts of Amazon's goes to the
-    server: the one of `trackside login` or TRACKSIDE_URL, else this machine's. In a notebook that
-    runs already, use `%load_ext trackside`.
+    Programs started in that shell need no change: also their requests to hosts of Amazon go to the
+    server of `trackside login` or TRACKSIDE_URL, else to this machine's. In a running notebook, use
+    `%load_ext trackside`.
 
     \b
     Examples:
@@ -68,16 +68,20 @@ def env(region: str, bucket: str | None, shell: str, reset: bool) -> None:
 def make_access(
     settings: Settings, environ: Mapping[str, str], region: str, bucket: str | None = None
 ) -> Access:
-    """To the server that our own clients would speak to, else to the one started here last."""
+    """For the server that our own clients use, else for the last one started here."""
     if bucket is not None and not _BUCKET.fullmatch(bucket):
         raise click.BadParameter(
-            f"{bucket!r} is no name of a bucket: 3 to 63 of a-z, 0-9, '.' and '-'.",
+            f"{bucket!r} is no bucket name: 3 to 63 of a-z, 0-9, '.' and '-'.",
             param_hint="'--bucket'",
         )
-    server = chosen_server(environ, settings.home) or _own_server(settings)
+    chosen = chosen_server(environ, settings.home)
+    server = chosen or _own_server(settings)
     if server.key is None:
         raise KeyRefused(no_key(server.url))
-    bucket, prefix = (bucket, "") if bucket else _place_at(server, settings)
+    prefix = ""
+    if bucket is None and (chosen or settings.layout.server.address.exists()):
+        bucket, prefix = _output_of(server, settings)
+    bucket = bucket or DEFAULT_BUCKET  # also of a server that was never started
     config = settings.layout.server.sdk_config(bucket)
     make_folder(config.parent)
     durable.write_bytes(config, sdk_config(bucket, prefix, ROLE_ARN).encode())
@@ -91,22 +95,22 @@ def make_access(
 
 
 def forget_access(settings: Settings, environ: dict[str, str]) -> None:
-    """Remove the file that `make_access` wrote for this environment; never one of the user's."""
+    """Remove the file that `make_access` wrote for this environment; never one of the user."""
     config = Path(environ.get("SAGEMAKER_USER_CONFIG_OVERRIDE", ""))
     if config.parent == settings.layout.server.root:
         config.unlink(missing_ok=True)
 
 
-def _place_at(server: Server, settings: Settings) -> tuple[str, str]:
-    """Bucket and prefix of what jobs at the server make; a server may be started later."""
-    from trackside.remote.remote_jobs import RemoteJobs
+def _output_of(server: Server, settings: Settings) -> tuple[str, str]:
+    """Bucket and prefix of the output of the server's jobs; it may be started later."""
+    from trackside.remote.remote_reader import RemoteReader
 
     try:
-        output = RemoteJobs(server, settings).default_output()
+        output = RemoteReader(server, settings).default_output()
     except ServerUnreachable:
         output = ""
-    scheme, _, place = output.partition("://")
-    bucket, _, prefix = place.partition("/")
+    scheme, _, path = output.partition("://")
+    bucket, _, prefix = path.partition("/")
     if scheme != "s3" or not _BUCKET.fullmatch(bucket):
         return DEFAULT_BUCKET, ""
     return bucket, prefix.strip("/")

@@ -1,4 +1,4 @@
-"""What an error looks like on a terminal, and the exit code that goes with it."""
+"""How an error is shown on a terminal, and its exit code."""
 
 import re
 import textwrap
@@ -80,7 +80,7 @@ def wrapped(text: str, columns: int) -> str:
 
 
 def in_short(reason: str) -> str:
-    """Why a job failed, for somebody who has just seen its log: no trace, no command line."""
+    """Why a job failed, for a user who has just seen its log: no traceback, no command line."""
     found = re.fullmatch(_OF_SCRIPT, reason, re.DOTALL)
     extra = "" if found is None else found["extra"]
     if found is None:

@@ -5,7 +5,7 @@ import time
 import click
 
 from trackside.cli.access import KeysElsewhere, access_keys
-from trackside.cli.messages import tell
+from trackside.cli.messages import print_message
 from trackside.cli.tables import Cell, print_table
 from trackside.cli.text import duration, size
 from trackside.errors import MissingExtra
@@ -15,20 +15,20 @@ from trackside.sdk.known_jobs import jobs_of_this_machine
 from trackside.settings import Settings
 
 
-@click.command(short_help="Free disk of what ended jobs left in TRACKSIDE_HOME.")
+@click.command(short_help="Remove old files of finished jobs from TRACKSIDE_HOME.")
 @click.option(
     "--keep",
     metavar="AGE,SIZE",
-    help="What stays, such as 90d,200GB, 12h or 50GB; TRACKSIDE_KEEP when not given.",
+    help="What to keep, such as 90d,200GB, 12h or 50GB; by default TRACKSIDE_KEEP.",
 )
 @click.option("--dry-run", is_flag=True, help="Only show what would be removed.")
 def gc(keep: str | None, dry_run: bool) -> None:
-    """Remove, of jobs that have ended, what is older than an age or does not fit a size.
+    """Remove files of finished jobs that are older than an age or exceed a size.
 
     Working files first, then overlays of packages and job folders, whose record stays in storage.
-    Only when a size is still exceeded, the data of the oldest jobs in embedded buckets. Without an
-    age and a size, only what killed processes left. Then, of each key's label with a quota, what
-    does not fit that. Nothing outside TRACKSIDE_HOME is touched.
+    The data of the oldest jobs in embedded buckets only if the size is still exceeded. Without an
+    age and a size, only temporary files of killed processes. Then what exceeds the quota of a key's
+    label. Nothing outside TRACKSIDE_HOME is removed.
 
     \b
     Examples:
@@ -62,7 +62,7 @@ def _quotas(settings: Settings) -> dict[str, int]:
     except MissingExtra:
         return {}
     except KeysElsewhere as error:
-        tell(f"Note: quotas are left out. {error}")
+        print_message(f"Note: quotas are left out. {error}")
         return {}
 
 

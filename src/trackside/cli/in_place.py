@@ -1,4 +1,4 @@
-"""What to tell whoever runs a job in a folder itself, where others may work at the same time."""
+"""Warns of other jobs that run in the same folder, for `trackside run --in-place`."""
 
 import os
 

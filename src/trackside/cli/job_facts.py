@@ -1,4 +1,4 @@
-"""What is known about a job as labels and values: what was asked for, and where everything is.
+"""What is known about a job as labels and values: its settings, and where its files are.
 
 A label with several values comes several times. Pure; `show` prints.
 """

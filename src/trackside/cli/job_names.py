@@ -5,19 +5,22 @@ import logging
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from trackside.cli.failures import EXPECTED
 from trackside.errors import AmbiguousName, InputError, JobNotFound
-from trackside.sdk.known_jobs import AnyReading, known_reading
+from trackside.sdk.known_jobs import known_reader
 from trackside.texts.shown_names import shown_name, wire_name, with_dashes
 
+if TYPE_CHECKING:
+    from trackside.jobs.job_service import JobReader
+
 LAST = "last"
-"""Stands for the newest job of whoever types it."""
+"""The user's newest job."""
 MOST_KNOWN = 1000
-"""How many jobs are looked at, newest first."""
+"""How many jobs are searched, newest first."""
 MOST_MEANT = 3
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
@@ -27,7 +30,7 @@ def job_argument(
     name: str = "job",
     *,
     or_place: bool = False,
-    among: Callable[[], AnyReading] = known_reading,
+    among: Callable[[], "JobReader"] = known_reader,
     **options: Any,
 ) -> Callable[[Decorated], Decorated]:
     """`click.argument` for a job's name, or several; the command gets them as on the wire.
@@ -51,7 +54,7 @@ def is_job(parameter: click.Parameter) -> bool:
     return parameter.name in ("job", "jobs")
 
 
-def job_named(typed: str, known: AnyReading) -> str:
+def job_named(typed: str, known: "JobReader") -> str:
     """The job's name on the wire. A whole name comes before `last`, and that before a beginning.
 
     `JobNotFound`; `AmbiguousName` for the beginning of several.
@@ -78,13 +81,13 @@ def newest() -> str:
 
 
 def meant(name: str) -> list[str]:
-    """Names of jobs that look like it, the likeliest first; none where none can be listed."""
+    """Similar names of jobs, the likeliest first; none where none can be listed."""
     import difflib
 
     return difflib.get_close_matches(name, _known(), n=MOST_MEANT, cutoff=0.7)
 
 
-def _resolved(typed: str, known: AnyReading, *, or_place: bool) -> str:
+def _resolved(typed: str, known: "JobReader", *, or_place: bool) -> str:
     if or_place and "/" in typed:
         return typed
     if or_place and os.path.isdir(typed) and not known.exists(wire_name(typed)):
@@ -92,7 +95,7 @@ def _resolved(typed: str, known: AnyReading, *, or_place: bool) -> str:
     return job_named(typed, known)
 
 
-def _last(known: AnyReading) -> str:
+def _last(known: "JobReader") -> str:
     mine = known.owner
     newest_of_mine = known.list(owner=mine or None, limit=1)
     if not newest_of_mine:
@@ -103,7 +106,7 @@ def _last(known: AnyReading) -> str:
 
 
 def _complete(ctx: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
-    logging.disable()  # a warning would stand in the middle of what is being typed
+    logging.disable()  # a warning would appear in the middle of what is being typed
     return [name for name in _known() if name.startswith(begun)]
 
 
@@ -111,5 +114,5 @@ def _known(*, limit: int = MOST_KNOWN) -> list[str]:
     """As they are shown. Empty when the jobs cannot be listed: this only helps with an error, or
     with typing."""
     with suppress(*EXPECTED):
-        return [shown_name(job.name) for job in known_reading().list(limit=limit)]
+        return [shown_name(job.name) for job in known_reader().list(limit=limit)]
     return []

@@ -1,4 +1,4 @@
-"""Jobs that fit what was asked for, with their hyperparameters, tags and metrics where those are
+"""Jobs that match a query, with their hyperparameters, tags and metrics where those are
 needed; `jobs` prints them.
 
 Plain questions are answered by the index, or by a server's listing, alone. For hyperparameters and
@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING
 from trackside.errors import TracksideError
 from trackside.jobs.index import JobSummary
 from trackside.quick_dataclass import dataclass
-from trackside.sdk.known_jobs import AnyReading
 from trackside.texts.shown_names import shown_name, with_dashes
+
+if TYPE_CHECKING:
+    from trackside.jobs.job_service import JobReader
 
 if TYPE_CHECKING:  # loaded where something is to be compared: a plain list is to be quick
     from trackside.cli.search_conditions import Condition, Name, Value
@@ -38,7 +40,7 @@ SORTS = tuple(_OF_ROW)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class Query:
     statuses: Sequence[str] = ()
     name_contains: str | None = None
     owner: str | None = None
@@ -54,10 +56,10 @@ class Asked:
     @property
     def names(self) -> "list[Name]":
         """What is to be known of each job beside what the list itself knows."""
-        asked = [*(each.name for each in self.conditions), *self.columns]
+        query = [*(each.name for each in self.conditions), *self.columns]
         if self.sort not in SORTS:
-            asked.insert(len(self.conditions), _name(self.sort))
-        return list(dict.fromkeys(asked))
+            query.insert(len(self.conditions), _name(self.sort))
+        return list(dict.fromkeys(query))
 
     @property
     def shown(self) -> "list[Name]":
@@ -69,7 +71,7 @@ class Asked:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the list alone answers it."""
+        """Whether the list alone is enough."""
         is_listed = self.sort == "created" and not self.is_reversed and len(self.statuses) < 2
         return is_listed and not self.conditions and not _needs_a_look(self.name_contains)
 
@@ -80,29 +82,29 @@ class Found:
     values: "dict[Name, Value | None]" = field(default_factory=dict)
 
 
-def find(known: AnyReading, asked: Asked) -> tuple[list[Found], int]:
+def find(known: "JobReader", query: Query) -> tuple[list[Found], int]:
     """Those to be shown, and how many more fit; 1 for any number that was not counted."""
     rows = known.list(
-        status=asked.statuses[0] if len(asked.statuses) == 1 else None,
-        name_contains=with_dashes(asked.name_contains) if asked.name_contains else None,
-        owner=asked.owner,
-        created_after=asked.created_after,
-        created_before=asked.created_before,
-        limit=asked.limit + 1 if asked.is_plain else None,
+        status=query.statuses[0] if len(query.statuses) == 1 else None,
+        name_contains=with_dashes(query.name_contains) if query.name_contains else None,
+        owner=query.owner,
+        created_after=query.created_after,
+        created_before=query.created_before,
+        limit=query.limit + 1 if query.is_plain else None,
     )
-    rows = [row for row in rows if _is_listed(row, asked)]
-    if asked.is_plain:
-        rows, more = rows[: asked.limit], len(rows[asked.limit :])
-        return list(_with_values(known, rows, asked)), more
-    found = [each for each in _with_values(known, rows, asked) if _fits(each, asked)]
-    ordered = _sorted(found, asked)
-    return ordered[: asked.limit], max(0, len(ordered) - asked.limit)
+    rows = [row for row in rows if _is_listed(row, query)]
+    if query.is_plain:
+        rows, more = rows[: query.limit], len(rows[query.limit :])
+        return list(_with_values(known, rows, query)), more
+    found = [each for each in _with_values(known, rows, query) if _fits(each, query)]
+    ordered = _sorted(found, query)
+    return ordered[: query.limit], max(0, len(ordered) - query.limit)
 
 
-def _is_listed(row: JobSummary, asked: Asked) -> bool:
-    if asked.statuses and row.status not in asked.statuses:
+def _is_listed(row: JobSummary, query: Query) -> bool:
+    if query.statuses and row.status not in query.statuses:
         return False
-    text = asked.name_contains or ""
+    text = query.name_contains or ""
     return text in shown_name(row.name) or text in row.name
 
 
@@ -111,18 +113,18 @@ def _needs_a_look(text: str | None) -> bool:
     return text is not None and with_dashes(text) != text
 
 
-def _fits(found: Found, asked: Asked) -> bool:
-    return all(each.fits(found.values.get(each.name)) for each in asked.conditions)
+def _fits(found: Found, query: Query) -> bool:
+    return all(each.fits(found.values.get(each.name)) for each in query.conditions)
 
 
-def _with_values(known: AnyReading, rows: Sequence[JobSummary], asked: Asked) -> Iterator[Found]:
-    names = asked.names
+def _with_values(known: "JobReader", rows: Sequence[JobSummary], query: Query) -> Iterator[Found]:
+    names = query.names
     if not names:
         yield from (Found(row) for row in rows)
         return
     by_name = {row.name: row for row in rows}
-    # What is cheap to know spares most jobs the look at their curves.
-    first = [each for each in asked.conditions if each.name.kind in ("param", "tag")]
+    # Cheap conditions first: most jobs need no read of their curves.
+    first = [each for each in query.conditions if each.name.kind in ("param", "tag")]
     candidates = [
         details
         for details in known.details(rows)
@@ -180,22 +182,22 @@ def _of_curves(details: "JobDetails", names: "Sequence[Name]") -> "dict[Name, Va
     return {name: last_value(curves, name.text) for name in names}
 
 
-def _sorted(found: list[Found], asked: Asked) -> list[Found]:
+def _sorted(found: list[Found], query: Query) -> list[Found]:
     """Those without what they are sorted by come last, whichever way round."""
-    key, is_descending = _sorting(asked)
+    key, is_descending = _sorting(query)
     keyed = [(_finite(key(each)), each) for each in found]
     having = [each for each in keyed if each[0] is not None]
-    having.sort(key=lambda each: _sortable(each[0]), reverse=is_descending != asked.is_reversed)
+    having.sort(key=lambda each: _sortable(each[0]), reverse=is_descending != query.is_reversed)
     return [each for _, each in (*having, *(each for each in keyed if each[0] is None))]
 
 
-def _sorting(asked: Asked) -> "tuple[Callable[[Found], Value | None], bool]":
-    if asked.sort in _OF_ROW:
-        of_row, is_descending = _OF_ROW[asked.sort]
+def _sorting(query: Query) -> "tuple[Callable[[Found], Value | None], bool]":
+    if query.sort in _OF_ROW:
+        of_row, is_descending = _OF_ROW[query.sort]
         return lambda found: of_row(found.row), is_descending
     from trackside.curves.metric_direction import is_more_better
 
-    name = _name(asked.sort)
+    name = _name(query.sort)
     return lambda found: found.values.get(name), is_more_better(name.text)
 
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from trackside.cli.job_search import SORTS, Asked, Found, find
+from trackside.cli.job_search import SORTS, Found, Query, find
 from trackside.cli.tables import Cell, print_table, print_text, status_style
 from trackside.cli.text import as_json, duration
 from trackside.jobs.index import JobSummary
 from trackside.records.status import Status
-from trackside.sdk.known_jobs import known_reading
+from trackside.sdk.known_jobs import known_reader
 from trackside.texts.secret_names import hidden
 from trackside.texts.shown_names import shown_name
 
@@ -75,7 +75,7 @@ def _names(ctx: click.Context, option: click.Parameter, given: tuple[str, ...]) 
     callback=_statuses,
     help="Only jobs with this status; may be repeated.",
 )
-@click.option("--name", "name_contains", metavar="TEXT", help="Only names with this in them.")
+@click.option("--name", "name_contains", metavar="TEXT", help="Only jobs whose name contains this.")
 @click.option(
     "--tag",
     "tags",
@@ -98,7 +98,7 @@ def _names(ctx: click.Context, option: click.Parameter, given: tuple[str, ...]) 
     multiple=True,
     callback=_conditions(),
     metavar="CONDITION",
-    help="Only jobs for which this is so, as 'lr>0.01' or 'val_loss<=0.3'; may be repeated.",
+    help="Only jobs that match, as 'lr>0.01' or 'val_loss<=0.3'; may be repeated.",
 )
 @click.option("--owner", metavar="NAME", help="Only jobs of this owner.")
 @click.option("--mine", is_flag=True, help="Only jobs that belong to you.")
@@ -115,7 +115,7 @@ def _names(ctx: click.Context, option: click.Parameter, given: tuple[str, ...]) 
     default="created",
     help=f"One of {', '.join(SORTS)}, or a metric or hyperparameter; the best metric first.",
 )
-@click.option("--reverse", is_flag=True, help="The other way round.")
+@click.option("--reverse", is_flag=True, help="Reverse the order.")
 @click.option(
     "-c",
     "--column",
@@ -125,7 +125,13 @@ def _names(ctx: click.Context, option: click.Parameter, given: tuple[str, ...]) 
     metavar="NAME",
     help="Also show this metric, hyperparameter or tag; may be repeated.",
 )
-@click.option("--limit", type=click.IntRange(1), default=20, metavar="N", help="At most; 20.")
+@click.option(
+    "--limit",
+    type=click.IntRange(1),
+    default=20,
+    metavar="N",
+    help="How many at most; by default 20.",
+)
 @click.option("--json", is_flag=True, help="Print JSON.")
 def jobs(
     statuses: tuple[str, ...],
@@ -143,14 +149,14 @@ def jobs(
     limit: int,
     json: bool,
 ) -> None:
-    """List jobs, newest first. Find them by what they were given and what came of them.
+    """List jobs, newest first. Filter them by their settings and results.
 
     A name in --where, --sort and --column is a hyperparameter, a metric or a tag, the first of
-    these that a job has; param.NAME, metric.NAME and tag.NAME say which. A metric counts by its
-    last value. What jobs are found by is a column.
+    these that a job has; param.NAME, metric.NAME and tag.NAME choose one. A metric is compared by
+    its last value. What jobs are filtered by is shown as a column.
 
     A job belongs to the label of the access key that submitted it or, without a server, to a user
-    of this machine, as local:USER. Owners are shown at a server, and where there are several.
+    of this machine, as local:USER. Owners are shown with a server, and where there are several.
 
     \b
     Examples:
@@ -161,8 +167,8 @@ def jobs(
     """
     if owner and mine:
         raise click.UsageError("--owner and --mine cannot be given together.")
-    known = known_reading()
-    asked = Asked(
+    known = known_reader()
+    query = Query(
         statuses=statuses,
         name_contains=name_contains,
         owner=known.owner if mine else owner,
@@ -174,25 +180,25 @@ def jobs(
         is_reversed=reverse,
         limit=limit,
     )
-    found, more = find(known, asked)
+    found, more = find(known, query)
     if json:
-        print(as_json([_as_json(each, asked.shown) for each in found]))
+        print(as_json([_as_json(each, query.shown) for each in found]))
     elif not found:
-        print_text(_none(asked))
+        print_text(_none(query))
     else:
         owners = {each.row.owner for each in found if each.row.owner}
         with_owner = known.is_at_server or len(owners) > 1 or sort == "owner"
-        _print(found, asked.shown, with_owner=with_owner)
+        _print(found, query.shown, with_owner=with_owner)
         if any(not each.row.is_final for each in found) and (trouble := known.disk_trouble):
             print_text(trouble, stderr=True)
         if more:
-            print(_cut(asked, more), file=sys.stderr)
+            print(_cut(query, more), file=sys.stderr)
 
 
-def _cut(asked: Asked, more: int) -> str:
-    limit = asked.limit
+def _cut(query: Query, more: int) -> str:
+    limit = query.limit
     way_out = f"--limit {5 * limit} shows more."
-    if asked.is_plain:
+    if query.is_plain:
         shown = "This is the newest" if limit == 1 else f"These are the newest {limit}"
         return f"{shown}; {way_out}"
     shown = "This is the first" if limit == 1 else f"These are the first {limit}"
@@ -249,16 +255,16 @@ def _hidden(name: "Name", value: "Value | None") -> "Value | None":
     return hidden(name.text, value) if isinstance(value, str) else value
 
 
-def _none(asked: Asked) -> str:
+def _none(query: Query) -> str:
     narrowed = [
-        f"with {asked.name_contains!r} in its name" if asked.name_contains else "",
-        f"of {asked.owner!r}" if asked.owner else "",
-        "of that time" if asked.created_after or asked.created_before else "",
+        f"with {query.name_contains!r} in its name" if query.name_contains else "",
+        f"of {query.owner!r}" if query.owner else "",
+        "of that time" if query.created_after or query.created_before else "",
     ]
-    if asked.conditions:
-        texts = (f"{each.name.text}{each.sign}{each.value}" for each in asked.conditions)
+    if query.conditions:
+        texts = (f"{each.name.text}{each.sign}{each.value}" for each in query.conditions)
         narrowed.append(f"with {' and '.join(texts)}")
     named = "".join(f" {text}" for text in narrowed if text)
-    if asked.statuses:
-        return f"No job{named} is {' or '.join(asked.statuses)}."
+    if query.statuses:
+        return f"No job{named} is {' or '.join(query.statuses)}."
     return f"There is no job{named}." if named else "No jobs. `trackside run SCRIPT` starts one."

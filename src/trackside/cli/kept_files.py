@@ -1,16 +1,15 @@
-"""What `trackside run` says of the files that a job kept from its working folder, and how it brings
-them back."""
+"""Summarizes and downloads the files that a job kept from its working folder."""
 
 import shlex
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from trackside.cli.messages import tell
+from trackside.cli.messages import print_message
 from trackside.cli.text import size
 from trackside.jobs.kept_files import KeptFile
 from trackside.records.event_names import is_event_file
-from trackside.sdk.bring_back import Brought, bring_back, unchanged_since
+from trackside.sdk.download import Downloaded, bring_back, unchanged_since
 from trackside.sdk.job import TrainingJob
 from trackside.texts.terminal_text import one_line
 
@@ -18,20 +17,20 @@ _MOST_NAMED = 3
 
 
 def offer(job: TrainingJob) -> None:
-    """One line on what is kept and how it is had; none where nothing is."""
+    """One line with what was kept and how to download it; none where nothing was."""
     if files := job.kept_files():
         command = f"trackside artifacts {shlex.quote(job.name)} --download ."
         print(f"{_sentence(files)} Bring them here: {command}")
 
 
 def bring_all_back(job: TrainingJob, folder: Path, began: float, *, quiet: bool = False) -> None:
-    """To where a run of the bare script would have left them. What was changed here since `began`
-    stays."""
+    """To where the script would have written them without us. Files changed here since `began`
+    stay."""
     files = job.kept_files()
     for file in files:
-        brought = bring_back(file, folder, job.name, unchanged_since(began))
-        if brought.taken is not None:
-            tell(taken_text(brought))
+        copied = bring_back(file, folder, job.name, unchanged_since(began))
+        if copied.existing is not None:
+            print_message(conflict_text(copied))
     if quiet:
         return
     if files:
@@ -52,13 +51,13 @@ def _sentence(files: Sequence[KeptFile]) -> str:
     return text if text.endswith("…") else f"{text}."
 
 
-def taken_text(brought: Brought) -> str:
-    taken, path = one_line(str(brought.taken)), one_line(str(brought.path))
-    return f"{taken} is another file and stays; the job's is {path}"
+def conflict_text(copied: Downloaded) -> str:
+    existing, path = one_line(str(copied.existing)), one_line(str(copied.path))
+    return f"{existing} is another file and stays; the job's is {path}"
 
 
 def _named(files: Sequence[KeptFile]) -> list[str]:
-    """Files; and folders, where they have several or their names say nothing."""
+    """Files; or folders, where they have several files or only event files."""
     of_folders = Counter(file.path.rpartition("/")[0] for file in files)
     names: dict[str, None] = {}
     for file in files:

@@ -15,7 +15,6 @@ from trackside.cli.tables import Cell, print_table
 from trackside.cli.text import as_json, duration
 from trackside.errors import MissingExtra
 from trackside.jobs.owner_limit import Limit
-from trackside.jobs.retention import parse_quota
 from trackside.settings import Settings, environment
 
 if TYPE_CHECKING:
@@ -48,18 +47,18 @@ def keys() -> None:
 @click.option(
     "--limit",
     metavar="LIMIT",
-    help="What its jobs use at a time, as jobs=2,cores=8,gpus=1; a number alone is of jobs.",
+    help="What its jobs may use at a time, as jobs=2,cores=8,gpus=1; a plain number limits jobs.",
 )
 @click.option(
     "--quota",
     metavar="SIZE",
-    help="How much its jobs may keep on the server's disk, such as 200GB; else any amount.",
+    help="How much its jobs may store on the server's disk, such as 200GB; by default unlimited.",
 )
 @click.option("--json", is_flag=True, help="Print JSON.")
 def create(label: str, rights: str, limit: str | None, quota: str | None, json: bool) -> None:
-    """Make a key; its secret is shown this once.
+    """Create a key. Its secret is shown only once.
 
-    read looks at everything. submit also creates jobs, changes and deletes its own, and writes to
+    read sees everything. submit also creates jobs, changes and deletes its own, and writes to
     buckets. admin also changes and deletes the jobs of others. LABEL is the owner of the jobs: keys
     with the same label are one owner.
 
@@ -69,7 +68,7 @@ def create(label: str, rights: str, limit: str | None, quota: str | None, json: 
       trackside keys create bob --limit cores=8,gpus=2
       trackside keys create alice --quota 200GB
     """
-    quota_bytes = None if quota is None else parse_quota(quota)
+    quota_bytes = None if quota is None else _parsed_quota(quota, "--quota")
     most = Limit() if limit is None else Limit.parse(limit)
     found = access_keys(Settings.load())
     others = [key.id for key in found.all() if key.label == label]
@@ -97,7 +96,7 @@ def create(label: str, rights: str, limit: str | None, quota: str | None, json: 
 def list_keys(json: bool) -> None:
     """List keys, oldest first. Secrets are never shown.
 
-    USED is what the jobs of a label with a quota keep on this machine's disk.
+    USED is what the jobs of a label with a quota store on this machine's disk.
 
     \b
     Example:
@@ -116,21 +115,21 @@ def list_keys(json: bool) -> None:
         print_table(COLUMNS, rows, numbers=("QUOTA", "USED"))
 
 
-@keys.command(short_help="Set how much the jobs of a key may keep.")
+@keys.command(short_help="Set how much the jobs of a key may store.")
 @click.argument("key")
 @click.argument("size")
 def quota(key: str, size: str) -> None:
-    """Set how much the jobs of this key's label may keep on the server's disk.
+    """Set how much the jobs of this key's label may store on the server's disk.
 
-    SIZE is a number of MB, GB or TB, or none. Beyond it the oldest jobs of the label that have
-    ended go first, as by TRACKSIDE_KEEP; `trackside gc --dry-run` shows which.
+    SIZE is a number of MB, GB or TB, or none. Beyond it the oldest finished jobs of the label are
+    removed, as by TRACKSIDE_KEEP; `trackside gc --dry-run` shows which.
 
     \b
     Examples:
       trackside keys quota TSABC 200GB
       trackside keys quota TSABC none
     """
-    quota_bytes = parse_quota(size, "SIZE")
+    quota_bytes = _parsed_quota(size, "SIZE")
     label = access_keys(Settings.load()).set_quota(key, quota_bytes)
     if quota_bytes is None:
         print(f"{label} has no quota")
@@ -152,7 +151,8 @@ def limit(key: str, limit: str) -> None:
     """Set how much the jobs of this key's label may use of the server's machine at a time.
 
     LIMIT is jobs=NUMBER, cores=NUMBER and gpus=NUMBER, separated by commas, or none. What is not
-    named is not limited. Jobs that run go on; what is beyond the limit waits, and others pass it.
+    named is unlimited. Running jobs continue; jobs beyond the limit wait, and jobs of others pass
+    them.
 
     \b
     Examples:
@@ -164,7 +164,7 @@ def limit(key: str, limit: str) -> None:
     print(f"{label} has the limit {most}" if most != Limit() else f"{label} has no limit")
 
 
-@keys.command(short_help="Make a successor of a key.")
+@keys.command(short_help="Replace a key by a new one.")
 @click.argument("key")
 @click.option(
     "--overlap",
@@ -172,11 +172,11 @@ def limit(key: str, limit: str) -> None:
     default=DEFAULT_OVERLAP_HOURS,
     show_default=True,
     metavar="HOURS",
-    help="How long the old one is still good.",
+    help="How long the old key stays valid.",
 )
 @click.option("--json", is_flag=True, help="Print JSON.")
 def rotate(key: str, overlap: float, json: bool) -> None:
-    """Make a successor with the same rights; the old key ends after the overlap.
+    """Create a key with the same rights; the old one expires after the overlap.
 
     \b
     Example:
@@ -189,7 +189,7 @@ def rotate(key: str, overlap: float, json: bool) -> None:
 @keys.command
 @click.argument("key")
 def revoke(key: str) -> None:
-    """End a key at once.
+    """Revoke a key at once.
 
     \b
     Example:
@@ -199,13 +199,13 @@ def revoke(key: str) -> None:
     print(f"Revoked {key}")
 
 
-@keys.command(name="team-key", short_help="Make the key that a team's servers share.")
+@keys.command(name="team-key", short_help="Create the key that a team's servers share.")
 @click.argument("file", type=click.Path(path_type=Path))
 def team_key(file: Path) -> None:
-    """Make the key that seals a team's access keys in its database.
+    """Create the key that encrypts a team's access keys in its database.
 
     Give each server of the team a copy of FILE that only the server's user can read, and name it in
-    TRACKSIDE_TEAM_KEY_FILE. A key made at one server is then good at all of them.
+    TRACKSIDE_TEAM_KEY_FILE. A key created at one server is then valid at all of them.
 
     \b
     Example:
@@ -217,6 +217,12 @@ def team_key(file: Path) -> None:
         raise MissingExtra("A team's key", error.name or "cryptography", "server") from None
     make_team_key(file)
     print(f"Made {file}. Set TRACKSIDE_TEAM_KEY_FILE={file} for every server, each with a copy.")
+
+
+def _parsed_quota(text: str, option: str) -> int | None:
+    from trackside.jobs.retention import parse_quota  # not for a listing
+
+    return parse_quota(text, option)
 
 
 def _print_secret(key_id: str, secret: str, json: bool) -> None:
@@ -238,8 +244,8 @@ def _used_by(labels: Collection[str]) -> dict[str, int]:
 
 def _record(key: "AccessKey", quotas: Mapping[str, int], used: Mapping[str, int]) -> dict[str, Any]:
     """As it is shown: with the quota that counts for its label, and without its secret."""
-    told = {name: value for name, value in asdict(key).items() if name != "sealed"}
-    return {**told, "quota_bytes": quotas.get(key.label), "used_bytes": used.get(key.label)}
+    record = {name: value for name, value in asdict(key).items() if name != "sealed"}
+    return {**record, "quota_bytes": quotas.get(key.label), "used_bytes": used.get(key.label)}
 
 
 def _row(key: dict[str, Any], now: float) -> list[Cell]:

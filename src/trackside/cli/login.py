@@ -19,17 +19,17 @@ from trackside.profiles import (
 from trackside.settings import Settings, environment
 
 _NOBODY = Key("nobody", "nobody")
-"""To see whether a server answers at all: it refuses this one."""
+"""To check whether a server responds at all: it rejects this one."""
 
 
-@click.command(short_help="Work with the jobs of a server from now on.")
+@click.command(short_help="Use the jobs of a server from now on.")
 @click.argument("url")
 def login(url: str) -> None:
-    """Run and see jobs at a server instead of on this machine, until `trackside logout`.
+    """Use the jobs of a server instead of this machine's, until `trackside logout`.
 
     Asks for an access key, unless TRACKSIDE_ACCESS_KEY_ID and TRACKSIDE_SECRET_ACCESS_KEY are set
-    or the server is this machine's own; tries it, and keeps it where only you can read it. With
-    several servers each has a profile: `trackside --profile NAME` chooses one.
+    or the server is this machine's own; checks it, and stores it in a file that only you can read.
+    With several servers each has a profile: `trackside --profile NAME` chooses one.
 
     \b
     Examples:
@@ -58,11 +58,11 @@ def _key(url: str, settings: Settings) -> Key:
     except click.Abort:
         if sys.stdin.isatty():
             raise KeyboardInterrupt from None
-        raise KeyRefused(no_key(url)) from None  # nobody is there to type one
+        raise KeyRefused(no_key(url)) from None  # no terminal to type one at
 
 
 def _try(server: Server, settings: Settings) -> None:
-    """The errors tell an address or a key that is none."""
+    """Raises for a wrong address or key."""
     from trackside.remote.remote_jobs import RemoteJobs
 
     RemoteJobs(server, settings).list(limit=1)

@@ -6,9 +6,9 @@ from trackside.profiles import DEFAULT_PROFILE, read_profiles, write_profiles
 from trackside.settings import Settings
 
 
-@click.command(short_help="Work with the jobs of this machine again.")
+@click.command(short_help="Use the jobs of this machine again.")
 def logout() -> None:
-    """Forget a server and its key; jobs are those of this machine again. Jobs there go on.
+    """Forget a server and its key, and use the jobs of this machine again. Jobs there continue.
 
     \b
     Examples:

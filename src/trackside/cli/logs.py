@@ -3,6 +3,7 @@
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,30 +11,33 @@ from trackside.cli.job_names import job_argument
 from trackside.jobs.logs import LogLine
 from trackside.records.log_lines import stamp
 from trackside.sdk.job import TrainingJob
-from trackside.sdk.known_jobs import AnyReading, known_reading
+from trackside.sdk.known_jobs import known_reader
+
+if TYPE_CHECKING:
+    from trackside.jobs.job_service import JobReader
 
 
 @click.command
 @job_argument()
-@click.option("-f", "--follow", is_flag=True, help="Go on until the job has ended.")
-@click.option("--host", metavar="HOST", help="Only this one, such as algo-2.")
-@click.option("-t", "--timestamps", is_flag=True, help="When each line was written (UTC).")
-@click.option("-a", "--all", "whole", is_flag=True, help="At a terminal, with -f: every line.")
+@click.option("-f", "--follow", is_flag=True, help="Continue until the job has finished.")
+@click.option("--host", metavar="HOST", help="Only this host, such as algo-2.")
+@click.option("-t", "--timestamps", is_flag=True, help="Print when each line was written (UTC).")
+@click.option("-a", "--all", "whole", is_flag=True, help="With -f at a terminal: print every line.")
 @click.option("-n", "--tail", type=click.IntRange(0), metavar="N", help="Only the last N lines.")
 def logs(
     job: str, follow: bool, host: str | None, timestamps: bool, whole: bool, tail: int | None
 ) -> None:
-    """Print a job's log, byte for byte. With several hosts, each line says whose it is.
+    """Print a job's log, byte for byte. With several hosts, each line starts with its host.
 
-    Who follows it at a terminal is spared the script's thirty SM_ variables, as with
-    `run --wait`; --all, a pipe and a file get every line.
+    Followed at a terminal, the script's thirty SM_ variables are left out, as with `run --wait`;
+    with --all, in a pipe or a file every line is printed.
 
     \b
     Examples:
       trackside logs -f train-2026-11-15-22-50-46-123
       trackside logs train-2026-11-15-22-50-46-123 --host algo-2 --tail 50
     """
-    known = known_reading()
+    known = known_reader()
     is_labelled = host is None and TrainingJob(job, known).num_hosts > 1
     lines = _selected(known, job, host, follow=follow, tail=tail)
     if follow and not whole:
@@ -44,7 +48,7 @@ def logs(
 
 
 def _selected(
-    known: AnyReading, job: str, host: str | None, *, follow: bool, tail: int | None
+    known: "JobReader", job: str, host: str | None, *, follow: bool, tail: int | None
 ) -> Iterator[LogLine]:
     if tail is None and not follow:
         return known.logs(job, host=host)
@@ -54,7 +58,7 @@ def _selected(
 
 
 def _tail(
-    known: AnyReading, job: str, host: str | None, *, follow: bool, tail: int
+    known: "JobReader", job: str, host: str | None, *, follow: bool, tail: int
 ) -> Iterator[LogLine]:
     so_far = list(known.logs(job, host=host))
     yield from deque(so_far, maxlen=tail)

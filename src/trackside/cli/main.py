@@ -1,4 +1,4 @@
-"""The command line's front door: which commands there are, and what an error looks like.
+"""The entry point of the command line: its commands, and how errors are shown.
 
 Each command is a file of its own, imported only when it is called or listed.
 """
@@ -12,8 +12,7 @@ from pathlib import Path
 import click
 
 from trackside.cli.failures import EXPECTED, INTERRUPTED, USAGE, exit_code, explain
-from trackside.cli.messages import tell, tell_warnings
-from trackside.cli.summaries import SUMMARIES
+from trackside.cli.messages import print_message, print_warnings
 from trackside.errors import JobNotFound
 from trackside.files import disk_space
 from trackside.settings import Settings, choose_profile
@@ -24,8 +23,8 @@ OWN_PROCESS = "own process"
 then; programs that call `main` themselves do not say so."""
 
 GROUPS = {
-    "A job, from start to end": ("run", "jobs", "show", "logs", "stop", "artifacts", "delete"),
-    "What it does, and what is wrong with it": (
+    "Jobs": ("run", "jobs", "show", "logs", "stop", "artifacts", "delete"),
+    "Inspect and diagnose a job": (
         "findings",
         "report",
         "metrics",
@@ -34,12 +33,12 @@ GROUPS = {
         "tensors",
         "rules",
     ),
-    "When the store was away, the list of jobs is lost, or the disk is full": (
+    "Recovery and disk space": (
         "upload",
         "reindex",
         "gc",
     ),
-    "Jobs for a team, and for AWS's own clients": (
+    "Servers and AWS clients": (
         "server",
         "queue",
         "keys",
@@ -51,6 +50,32 @@ GROUPS = {
 """As help shows them."""
 COMMANDS = tuple(name for names in GROUPS.values() for name in names)
 """Each is the function of that name in the module of that name."""
+SUMMARIES = {
+    "run": "Run a script, a module or a command as a training job.",
+    "jobs": "List jobs, newest first.",
+    "show": "Show one job: its status, why it failed, where its files are.",
+    "logs": "Print a job's log, byte for byte.",
+    "stop": "Stop a job and keep its output.",
+    "artifacts": "List or download what a job has stored: model, output, …",
+    "delete": "Delete finished jobs; with --data, also their output.",
+    "findings": "Show what rules have found, and what to try.",
+    "report": "Write an HTML report about a job.",
+    "metrics": "Show the curves of a job in the terminal.",
+    "compare": "Show jobs side by side: settings, machine use, metrics.",
+    "tensorboard": "Show jobs side by side in TensorBoard, live.",
+    "tensors": "List the tensors that a job has saved, with statistics.",
+    "rules": "List the built-in rules, or try some on a job.",
+    "upload": "Upload what a job could not store when it finished.",
+    "reindex": "Rebuild the list of jobs from storage.",
+    "gc": "Remove old files of finished jobs from TRACKSIDE_HOME.",
+    "server": "Run and show jobs for a team, over the AWS API.",
+    "queue": "Show which jobs wait for the machine, and why.",
+    "keys": "Access keys of this machine's server.",
+    "env": "Print shell commands that point AWS clients at the server.",
+    "login": "Use the jobs of a server from now on.",
+    "logout": "Use the jobs of this machine again.",
+}
+"""The first sentence of each command's help, so that `trackside --help` loads none of them."""
 SYNONYMS = {
     "cancel": "stop",
     "clean": "gc",
@@ -113,19 +138,19 @@ class Commands(click.Group):
         except click.exceptions.NoArgsIsHelpError:
             raise  # it shows itself
         except click.UsageError as wrong:
-            _tell_usage(wrong)
+            _print_usage_error(wrong)
             ctx.exit(USAGE)
         except EXPECTED as failure:
             if ctx.params["debug"]:
                 raise
-            tell(explain(failure) + _way_out(failure))
+            print_message(explain(failure) + _way_out(failure))
             if type(failure) is JobNotFound:
                 _suggest_jobs(failure.name)
             ctx.exit(exit_code(failure))
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--debug", is_flag=True, help="Show the trace of an error, and all logs.")
+@click.option("--debug", is_flag=True, help="Show tracebacks, and all logs.")
 @click.option("--profile", metavar="NAME", help="The server that `login` stored under this name.")
 @click.option(
     "--version",
@@ -136,10 +161,10 @@ class Commands(click.Group):
     help="Show the version, its commit and the extras that are installed, and exit.",
 )
 def main(debug: bool, profile: str | None) -> None:
-    """Runs training scripts as jobs, keeps what they make, and says what is wrong with them.
+    """Runs training scripts as jobs, stores their output, and finds what is wrong with them.
 
     \b
-    A first job, and what there is to see of it:
+    A first job, and how to inspect it:
       trackside run train.py --rule all --wait
       trackside jobs
       trackside report JOB --open
@@ -149,7 +174,7 @@ def main(debug: bool, profile: str | None) -> None:
     7 somebody did, 130 the wait was interrupted (the job goes on).
     """
     _hear_interrupts()
-    tell_warnings()
+    print_warnings()
     if debug:
         logging.basicConfig(level=logging.DEBUG)
     if profile:
@@ -188,11 +213,11 @@ def _unknown_command(given: str) -> str:
     return f"No command is called {given!r}. `trackside --help` lists them."
 
 
-def _tell_usage(wrong: click.UsageError) -> None:
+def _print_usage_error(wrong: click.UsageError) -> None:
     """As click does, and wrapped."""
     if wrong.ctx is not None:
-        tell(f"{wrong.ctx.get_usage()}\nTry '{wrong.ctx.command_path} --help' for help.\n")
-    tell(f"Error: {visible(wrong.format_message())}{_newest_job(wrong)}")
+        print_message(f"{wrong.ctx.get_usage()}\nTry '{wrong.ctx.command_path} --help' for help.\n")
+    print_message(f"Error: {visible(wrong.format_message())}{_newest_job(wrong)}")
 
 
 def _newest_job(wrong: click.UsageError) -> str:
@@ -228,4 +253,4 @@ def _suggest_jobs(name: str) -> None:
     from trackside.cli.job_names import meant
 
     if found := meant(name):
-        tell(f"Did you mean {' or '.join(map(repr, found))}?")
+        print_message(f"Did you mean {' or '.join(map(repr, found))}?")

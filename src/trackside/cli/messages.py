@@ -1,4 +1,4 @@
-"""What is told beside a command's output, on standard error: errors, and warnings of ours."""
+"""Messages on standard error, beside a command's output: errors and our own warnings."""
 
 import logging
 import sys
@@ -12,26 +12,26 @@ _AGAIN_SECONDS = 60.0
 """What is still so after this is worth a second word."""
 
 
-def tell(text: str) -> None:
+def print_message(text: str) -> None:
     is_terminal = sys.stderr.isatty()
     print(wrapped(text, Terminal.of_stderr().width) if is_terminal else text, file=sys.stderr)
 
 
-def tell_warnings() -> None:
-    """From now on, where nobody has configured a log: `--debug` and servers have one."""
+def print_warnings() -> None:
+    """From now on, unless logging is configured, as by `--debug` and servers."""
     logging.lastResort = _Warnings()
 
 
 class _Warnings(logging.Handler):
-    """Several parts of one command may look at what is wrong: each thing is told once."""
+    """Several parts of one command may warn of the same: it is printed once."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
-        self._told: dict[str, float] = {}
+        self._printed: dict[str, float] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
         text, now = self.format(record), time.monotonic()
-        if now - self._told.get(text, -_AGAIN_SECONDS) < _AGAIN_SECONDS:
+        if now - self._printed.get(text, -_AGAIN_SECONDS) < _AGAIN_SECONDS:
             return
-        self._told[text] = now
-        tell(f"Warning: {visible(text)}")
+        self._printed[text] = now
+        print_message(f"Warning: {visible(text)}")

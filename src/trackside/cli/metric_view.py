@@ -6,8 +6,7 @@ from functools import partial
 
 import numpy
 
-from trackside.cli.chart import FRAME_ROWS, LEAST_ROWS, Line, chart
-from trackside.cli.sparkline import sparkline
+from trackside.cli.chart import FRAME_ROWS, LEAST_ROWS, Line, chart, sparkline
 from trackside.cli.styled_text import Text
 from trackside.cli.tables import Cell, table_lines, together
 from trackside.curves.curve_choice import (

@@ -10,17 +10,16 @@ import click
 import numpy
 
 from trackside.cli.job_names import job_argument
-from trackside.cli.live_display import LiveLines
 from trackside.cli.metric_view import COLUMNS, NUMBERS, SPARE, table_rows, view
 from trackside.cli.styled_text import Text
 from trackside.cli.tables import print_table, print_text, status_style
-from trackside.cli.terminal import Terminal
+from trackside.cli.terminal import LiveLines, Terminal
 from trackside.cli.text import as_json
 from trackside.curves.curve_choice import Curve, Origin, all_curves
 from trackside.curves.event_reader import Curves, Follower
 from trackside.records.status import Status
 from trackside.sdk.job import TrainingJob
-from trackside.sdk.known_jobs import known_reading
+from trackside.sdk.known_jobs import known_reader
 from trackside.texts.terminal_text import visible
 
 FOLLOW_SECONDS = 1.0
@@ -30,20 +29,21 @@ _ALSO_FOR_LIVE = 2
 
 @click.command(short_help="Show the curves of a job in the terminal.")
 @job_argument()
-@click.option("--tag", metavar="TEXT", default="", help="Only metrics with this in their name.")
-@click.option("--system", is_flag=True, help="The machine's figures too.")
-@click.option("--all", "everything", is_flag=True, help="Also curves that are the same as others.")
-@click.option("-f", "--follow", is_flag=True, help="Draw again as it grows, until the job ends.")
-@click.option("--json", is_flag=True, help="Print the figures of each as JSON.")
+@click.option("--tag", metavar="TEXT", default="", help="Only metrics whose name contains this.")
+@click.option("--system", is_flag=True, help="Also the machine's metrics.")
+@click.option("--all", "everything", is_flag=True, help="Also curves that are equal to others.")
+@click.option("-f", "--follow", is_flag=True, help="Redraw until the job finishes.")
+@click.option("--json", is_flag=True, help="Print each metric's values as JSON.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print every point as CSV.")
 def metrics(
     job: str, tag: str, system: bool, everything: bool, follow: bool, json: bool, as_csv: bool
 ) -> None:
-    """Show a job's metrics: charts of what its script drew or printed, figures of all others.
+    """Show a job's metrics: charts of those that its script wrote or printed, a table of the
+    others.
 
-    The script's own curves come first; what the hook measured follows, and the machine's figures if
-    --system asks for them. A loss that several of them have is shown once. Where output goes
-    elsewhere than to a terminal there is a table instead.
+    The script's own curves come first, then what the hook measured and, with --system, the
+    machine's metrics. A loss that several of them have is shown once. Not at a terminal, the output
+    is a table.
 
     \b
     Examples:
@@ -53,7 +53,7 @@ def metrics(
     """
     if json and as_csv:
         raise click.UsageError("--json and --csv cannot be given together.")
-    known = TrainingJob(job, known_reading())
+    known = TrainingJob(job, known_reader())
     follower = Follower(known.curves_uri)
     is_drawn = sys.stdout.isatty() and not (json or as_csv)
     live = LiveLines(Terminal.of_stdout()) if is_drawn and follow else None
@@ -75,7 +75,7 @@ def metrics(
     except KeyboardInterrupt:
         print()  # behind what the terminal shows for Ctrl-C
         raise
-    _tell_skipped(known.describe(), follower)
+    _print_skipped(known.describe(), follower)
 
 
 def chosen(curves: Curves, tag: str, *, system: bool) -> list[Curve]:
@@ -161,7 +161,7 @@ def _is_unicode() -> bool:
     return (sys.stdout.encoding or "").lower().replace("-", "").startswith("utf")
 
 
-def _tell_skipped(described: Mapping[str, Any], follower: Follower) -> None:
+def _print_skipped(described: Mapping[str, Any], follower: Follower) -> None:
     if Status(described["TrainingJobStatus"]).is_final:  # else the rest may be on its way
         for path, num_bytes in follower.curves.unread_bytes.items():
             text = (

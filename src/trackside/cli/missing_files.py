@@ -20,7 +20,7 @@ _REQUIREMENTS = "requirements.txt"
 
 
 def warnings(entry_point: str) -> list[str]:
-    """What to tell whoever runs a script without `--source-dir`."""
+    """Warnings for a script that is run without `--source-dir`."""
     script = Path(entry_point).expanduser()
     missing = [*_left_behind(script)]
     if not missing:
@@ -60,21 +60,23 @@ def _named_files(cause: str) -> Iterator[str]:
 
 
 def _take_along(named: str, folder: Path, script: Path | None) -> str:
-    told = f"{named!r} is in {str(folder.absolute())!r}, and was not packed."
+    advice_text = f"{named!r} is in {str(folder.absolute())!r}, and was not packed."
     if script is not None:
         program = os.path.relpath(script, folder)
-        told += f" `trackside run {program} --source-dir {folder} …` takes that folder along."
+        advice_text += (
+            f" `trackside run {program} --source-dir {folder} …` takes that folder along."
+        )
         there = "" if folder == Path(".") else f" --source-dir {folder}"
-        told += f" `trackside run --in-place {program}{there} …` runs in the folder itself."
+        advice_text += f" `trackside run --in-place {program}{there} …` runs in the folder itself."
     head = folder / named.partition("/")[0]
     if head.is_dir():
         channel = re.sub("[^A-Za-z0-9]+", "-", head.name).strip("-") or "data"
         variable = f"SM_CHANNEL_{channel.upper()}"
         place = os.path.join(".", head)
-        told += (
+        advice_text += (
             f" `--channel {channel}={place}` brings much data; the script finds it by {variable}."
         )
-    return told
+    return advice_text
 
 
 def _left_behind(script: Path) -> Iterator[str]:

@@ -3,40 +3,43 @@
 from collections.abc import Iterator
 from dataclasses import asdict
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from trackside.cli.access import KeysElsewhere, access_keys
-from trackside.cli.messages import tell
+from trackside.cli.messages import print_message
 from trackside.cli.tables import Cell, print_table
 from trackside.cli.text import as_json, duration
 from trackside.errors import MissingExtra, ServerError
 from trackside.jobs.machine_resources import amount
 from trackside.jobs.queue import Entry, LimitOf, no_limit
 from trackside.jobs.queue_view import QueueView
-from trackside.sdk.known_jobs import AnyReading, known_reading
+from trackside.sdk.known_jobs import known_reader
 from trackside.settings import Settings
+
+if TYPE_CHECKING:
+    from trackside.jobs.job_service import JobReader
 
 COLUMNS = ("#", "JOB", "OWNER", "PRIORITY", "NEEDS", "FOR", "WHY")
 NO_SERVER = "No server runs here: what waits is started once `trackside server` does."
 
 
-@click.command(short_help="Show who waits for the machine, and why.")
+@click.command(short_help="Show which jobs wait for the machine, and why.")
 @click.option("--json", is_flag=True, help="Print JSON.")
 def queue(json: bool) -> None:
-    """Show the jobs that wait for this machine, in order, and why each waits.
+    """Show the jobs that wait for this machine, in order, and why.
 
-    First come those that run, with what they hold. Jobs of `trackside run` without a server never
-    wait, but hold what others wait for. With a server, by `trackside login` or TRACKSIDE_URL, it is
-    that server's queue: the jobs of everybody, whatever the key may do.
+    Running jobs come first, with the resources that they use. Jobs of `trackside run` without a
+    server never wait, but use resources that others wait for. With a server, by `trackside login`
+    or TRACKSIDE_URL, it is that server's queue: jobs of all owners, whatever the rights of the key.
 
     \b
     Examples:
       trackside queue
       trackside queue --json | jq '.waiting[].why'
     """
-    view = _view(known_reading())
+    view = _view(known_reader())
     if json:
         print(as_json(_record(view, view.at)))
         return
@@ -49,9 +52,9 @@ def queue(json: bool) -> None:
         print(NO_SERVER)
 
 
-def why_waiting(known: AnyReading, name: str) -> str:
+def why_waiting(known: "JobReader", name: str) -> str:
     """Of a job that is Pending: its place in the queue and what it waits for; empty when it has
-    begun meanwhile, or an older server does not tell."""
+    started meanwhile, or an older server does not say."""
     try:
         waiting = _view(known).waiting
     except ServerError:
@@ -62,8 +65,8 @@ def why_waiting(known: AnyReading, name: str) -> str:
     return ""
 
 
-def _view(known: AnyReading) -> QueueView:
-    return known.queue(no_limit if known.is_at_server else _limits(known.settings))
+def _view(known: "JobReader") -> QueueView:
+    return known.queue(None if known.is_at_server else _limits(known.settings))
 
 
 def _limits(settings: Settings) -> LimitOf:
@@ -78,7 +81,7 @@ def _read_limits(settings: Settings) -> LimitOf:
     except MissingExtra:
         return no_limit  # nor can there be a server that keeps to them
     except KeysElsewhere as error:
-        tell(f"Note: limits of owners are left out. {error}")
+        print_message(f"Note: limits of owners are left out. {error}")
         return no_limit
 
 
@@ -96,12 +99,12 @@ def _row(position: str, entry: Entry, now: float, why: str, style: str) -> list[
 
 def _free(view: QueueView) -> str:
     free, capacity = asdict(view.free), asdict(view.capacity)
-    told = [
+    parts = [
         f"{max(free[what], 0):.4g} of {amount(what, capacity[what])}"
         for what in capacity
         if capacity[what]
     ]
-    return ", ".join(told)
+    return ", ".join(parts)
 
 
 def _record(view: QueueView, now: float) -> dict[str, Any]:

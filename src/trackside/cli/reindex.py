@@ -9,10 +9,10 @@ from trackside.sdk.known_jobs import jobs_of_this_machine
 from trackside.sdk.locations import is_remote, location
 
 
-@click.command(short_help="Make the list of jobs anew from all that is stored.")
+@click.command(short_help="Rebuild the list of jobs from storage.")
 @click.argument("locations", metavar="[LOCATION]...", nargs=-1)
 def reindex(locations: tuple[str, ...]) -> None:
-    """Make the list of jobs anew, from the job folders and from object storage.
+    """Rebuild the list of jobs from the job folders and from object storage.
 
     Without a location: the embedded buckets, and the default output location.
 

@@ -3,6 +3,7 @@
 import webbrowser
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -25,24 +26,27 @@ from trackside.rules.report.profiler_report import ProfilerReport
 from trackside.rules.saved.open_trial import open_trial
 from trackside.rules.saved.profile import Profile
 from trackside.sdk.job import TrainingJob
-from trackside.sdk.known_jobs import AnyJobs, known_jobs
+from trackside.sdk.known_jobs import known_jobs
 from trackside.storage.locate import Location, locate
 from trackside.texts.shown_names import shown_name
 
+if TYPE_CHECKING:
+    from trackside.jobs.job_service import JobService
 
-@click.command(short_help="Write one HTML page with all that is known about a job.")
+
+@click.command(short_help="Write an HTML report about a job.")
 @job_argument()
 @click.option(
     "-o",
     "--output",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="The file to write; JOB.html in this folder when not given.",
+    help="The file to write; by default JOB.html in this folder.",
 )
 @click.option("--open", "is_opened", is_flag=True, help="Show it in the browser.")
 def report(job: str, output: Path | None, is_opened: bool) -> None:
     """Write one HTML page about a job: findings, curves, layers, machine, step times, rules.
 
-    The page needs no network and no other file. Works while the job runs and after it.
+    The page needs no network and no other file. Works during the job and after it.
 
     \b
     Examples:
@@ -58,7 +62,7 @@ def report(job: str, output: Path | None, is_opened: bool) -> None:
         webbrowser.open(path.absolute().as_uri())
 
 
-def gather(name: str, known: AnyJobs) -> Material:
+def gather(name: str, known: "JobService") -> Material:
     """What is on record about the job now; each part that cannot be read is a gap."""
     described = known.describe(name)
     home = known.settings.home
@@ -71,11 +75,11 @@ def gather(name: str, known: AnyJobs) -> Material:
         )
     job = TrainingJob(name, known)
     profile, judged = _profile(job, home, gaps)
-    told = {(each.rule, each.worker, each.tensor, each.mode) for each in findings}
+    reported = {(each.rule, each.worker, each.tensor, each.mode) for each in findings}
     fresh = [
         each
         for each in (judged.found if judged else ())
-        if (each.rule, each.worker, each.tensor, each.mode) not in told
+        if (each.rule, each.worker, each.tensor, each.mode) not in reported
     ]
     curves = _curves(job, gaps)
     return Material(

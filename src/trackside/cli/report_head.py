@@ -1,4 +1,4 @@
-"""The first lines of a job's report: how it stands, its headline figures, where its things are."""
+"""The first lines of a job's report: its status, its key figures, where its files are."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime

@@ -1,20 +1,15 @@
-"""`trackside rules check`: rules tried on what a job has saved."""
+"""Built-in and custom rules tried on what a job has saved, for `trackside rules check`."""
 
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import click
-
 from trackside.cli import rule_options
-from trackside.cli.job_names import job_argument
+from trackside.cli.finding_format import diagnosis_text, finding_formatter
 from trackside.cli.job_trial import is_location, trial_of
 from trackside.cli.tables import print_text
-from trackside.cli.teller import diagnosis_text, new_teller
-from trackside.cli.text import as_json
 from trackside.errors import InputError, Violation
 from trackside.records.spec import RuleConfiguration
 from trackside.rules import catalog
@@ -30,69 +25,34 @@ from trackside.sdk.rule import AnyRule
 from trackside.settings import Settings
 from trackside.texts.terminal_text import one_line
 
-ISSUES_FOUND = 4
-"""The exit code of a check that found something; 1 to 3 say that the check itself went wrong."""
-
-Ask = Callable[[Saved], Verdict]
+Check = Callable[[Saved], Verdict]
 
 
-@click.command
-@job_argument(or_place=True, metavar="JOB|LOCATION")
-@click.option(
-    "--rule",
-    "named",
-    multiple=True,
-    required=True,
-    callback=rule_options.parse,
-    metavar="RULE",
-    help=f"{rule_options.FORM}, or FILE.py:NAME for one of your own; may be repeated.",
-)
-@click.option("--json", is_flag=True, help="Print JSON.")
-@click.pass_context
-def check(ctx: click.Context, job: str, named: list[rule_options.Named], json: bool) -> None:
-    """Try rules on what a job, running or ended, has saved so far.
-
-    Tensor rules and those of your own look at its tensors, profiler rules at the figures of its
-    machine. A LOCATION is a trial, or for profiler rules a job's profiler-output. Nothing is done
-    but to tell: no actions are taken. The exit code is 0 when nothing was found, 4 when something
-    was, and 1 when a rule of your own raised an error.
-
-    \b
-    Examples:
-      trackside rules check train-2026-11-15-22-50-46-123 --rule DeadRelu
-      trackside rules check train-2026-11-15-22-50-46-123 --rule mine.py:MyRule
-      trackside rules check s3://bucket/out/job/debug-output --rule all
-    """
-    asks = _ready(rule_options.rules_of(named, ()))
+def check_rules(job: str, named: Sequence[rule_options.Named]) -> list[Verdict]:
+    """What each of these rules makes of what the job, or a trial at a location, has saved."""
+    checks = _ready(rule_options.rules_of(named, ()))
     saved = _saved(job)
-    verdicts = [ask(saved) for ask in asks]
-    if json:
-        print(as_json([asdict(verdict) for verdict in verdicts]))
-    else:
-        _tell(verdicts)
-    if any(verdict.failure for verdict in verdicts):
-        ctx.exit(1)
-    ctx.exit(ISSUES_FOUND if any(verdict.findings for verdict in verdicts) else 0)
+    return [check(saved) for check in checks]
 
 
-def _ready(rules: Sequence[AnyRule]) -> list[Ask]:
+def _ready(rules: Sequence[AnyRule]) -> list[Check]:
     """`InputError` with all that is wrong with the built-in ones."""
-    asks: list[Ask] = []
+    checks: list[Check] = []
     problems: list[str] = []
     for rule in rules:
-        asked = RuleConfiguration(name=rule.name, parameters=texts(rule.rule_parameters))
+        configured = RuleConfiguration(name=rule.name, parameters=texts(rule.rule_parameters))
         if rule.source is not None:
-            asks.append(_custom(asked, _loaded(rule.source, rule.invokes)))
-        elif wrong := [*parameter_violations(asked)]:
+            checks.append(_custom(configured, _loaded(rule.source, rule.invokes)))
+        elif wrong := [*parameter_violations(configured)]:
             problems += [_problem(rule, each) for each in wrong]
         elif rule.invokes in rule_source.installed():
-            asks.append(_custom(asked, rule_source.installed()[rule.invokes].load()))
+            checks.append(_custom(configured, rule_source.installed()[rule.invokes].load()))
         else:
-            asks.append(_built_in(asked))
+            checks.append(_built_in(configured))
     if problems:
         head = f"{len(problems)} problems with the rules:\n  " if len(problems) > 1 else ""
         raise InputError(head + "\n  ".join(problems))
-    return asks
+    return checks
 
 
 def _problem(rule: AnyRule, wrong: Violation) -> str:
@@ -102,14 +62,14 @@ def _problem(rule: AnyRule, wrong: Violation) -> str:
     return str(Violation(f"{rule.name}{wrong.field}", wrong.value, wrong.advice))
 
 
-def _built_in(asked: RuleConfiguration) -> Ask:
-    rule = build(catalog.find(asked.invokes), asked.parameters)
-    return lambda saved: judge(asked.name, rule, saved)
+def _built_in(configured: RuleConfiguration) -> Check:
+    rule = build(catalog.find(configured.invokes), configured.parameters)
+    return lambda saved: judge(configured.name, rule, saved)
 
 
-def _custom(asked: RuleConfiguration, rule: Callable[..., Any]) -> Ask:
+def _custom(configured: RuleConfiguration, rule: Callable[..., Any]) -> Check:
     home = Settings.load().home
-    return lambda saved: judge_custom(asked.name, rule, asked.parameters, saved, home)
+    return lambda saved: judge_custom(configured.name, rule, configured.parameters, saved, home)
 
 
 def _loaded(source: str, invokes: str) -> Callable[..., Any]:
@@ -142,11 +102,11 @@ def _profile_of(job: str) -> Profile:
     return Profile(path)
 
 
-def _tell(verdicts: Sequence[Verdict]) -> None:
-    teller = new_teller()
-    sys.stdout.write(diagnosis_text([each for v in verdicts for each in v.findings], teller))
+def print_verdicts(verdicts: Sequence[Verdict]) -> None:
+    formatter = finding_formatter()
+    sys.stdout.write(diagnosis_text([each for v in verdicts for each in v.findings], formatter))
     for verdict in verdicts:
-        sys.stdout.write(teller.text(verdict.findings))
+        sys.stdout.write(formatter.text(verdict.findings))
         for line in _ends(verdict):
             print_text(line)
 

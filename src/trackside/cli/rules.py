@@ -1,7 +1,6 @@
-"""`trackside rules`: which built-in rules there are, what one of them does, and one tried out."""
+"""`trackside rules`: lists the built-in rules, shows one of them, and tries rules on a job."""
 
 import difflib
-import inspect
 import textwrap
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -9,24 +8,22 @@ from typing import Any
 
 import click
 
-from trackside.cli.rule_check import check
+from trackside.cli import rule_options
+from trackside.cli.job_names import job_argument
 from trackside.cli.styled_text import Text
 from trackside.cli.terminal import Terminal
 from trackside.cli.text import as_json
 from trackside.errors import InputError
 from trackside.rules import catalog
-from trackside.rules.builtin import BuiltInRule, TensorRule
-from trackside.rules.parameters import InvalidParameters, Parameter, build, parameters_of
-from trackside.rules.profiler.profiler_rule import ProfilerRule
-from trackside.rules.rule_classes import GROUPS
+from trackside.rules.parameters import Parameter
 
-_SHARED = {each.name for each in parameters_of(ProfilerRule)}
-"""What every profiler rule takes: told once for all of them."""
+ISSUES_FOUND = 4
+"""The exit code of a check that found something; 1 to 3 mean that the check itself failed."""
 _EXAMPLES = {
     "collection_names": "gradients",
     "other_trials": "s3://bucket/out/earlier-job/debug-output",
 }
-"""Of parameters that some rules cannot do without."""
+"""Values for parameters that some rules require."""
 
 
 class Rules(click.Group):
@@ -65,7 +62,7 @@ def rules(ctx: click.Context, json: bool) -> None:
     if ctx.invoked_subcommand is not None:
         return
     if json:
-        print(as_json([_record(rule) for rules in GROUPS.values() for rule in rules]))
+        print(as_json([_record(rule) for rules in catalog.groups().values() for rule in rules]))
     else:
         _list()
 
@@ -85,15 +82,15 @@ def show(name: str, json: bool) -> None:
         print(as_json(_record(rule)))
         return
     terminal = Terminal.of_stdout()
-    terminal.print(Text(rule.name(), "bold"))
-    for paragraph in (inspect.getdoc(rule) or "").split("\n\n"):
+    terminal.print(Text(rule.name, "bold"))
+    for paragraph in rule.doc.split("\n\n"):
         print()
         print("\n".join(_wrapped(paragraph, terminal.width, indent="")))
     print()
-    print(f"Watches: {_watches(rule)}")
+    print(f"Watches: {rule.watches}")
     for parameter in _own(rule):
         print()
-        named = f"{parameter.name}={_shown(parameter.default)}"
+        named = _assignment(parameter)
         terminal.print_wrapped(Text().append(named, "cyan").append(f"  {parameter.type}", "dim"))
         print("\n".join(_wrapped(parameter.doc, terminal.width)))
     if rule.advice:
@@ -103,7 +100,43 @@ def show(name: str, json: bool) -> None:
     print(f"  trackside run train.py --rule {_example(rule)}")
 
 
-rules.add_command(check)
+@rules.command
+@job_argument(or_place=True, metavar="JOB|LOCATION")
+@click.option(
+    "--rule",
+    "named",
+    multiple=True,
+    required=True,
+    callback=rule_options.parse,
+    metavar="RULE",
+    help=f"{rule_options.FORM}, or FILE.py:NAME for one of your own; may be repeated.",
+)
+@click.option("--json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def check(ctx: click.Context, job: str, named: list[rule_options.Named], json: bool) -> None:
+    """Run rules on what a job, running or finished, has saved so far.
+
+    Tensor rules and custom rules read its tensors, profiler rules the metrics of its machine. A
+    LOCATION is a trial, or for profiler rules a job's profiler-output. Findings are only printed:
+    no actions are taken. The exit code is 0 when nothing was found, 4 when something was, and 1
+    when a custom rule raised an error.
+
+    \b
+    Examples:
+      trackside rules check train-2026-11-15-22-50-46-123 --rule DeadRelu
+      trackside rules check train-2026-11-15-22-50-46-123 --rule mine.py:MyRule
+      trackside rules check s3://bucket/out/job/debug-output --rule all
+    """
+    from trackside.cli.rule_check import check_rules, print_verdicts  # with every rule
+
+    verdicts = check_rules(job, named)
+    if json:
+        print(as_json([asdict(verdict) for verdict in verdicts]))
+    else:
+        print_verdicts(verdicts)
+    if any(verdict.failure for verdict in verdicts):
+        ctx.exit(1)
+    ctx.exit(ISSUES_FOUND if any(verdict.findings for verdict in verdicts) else 0)
 
 
 def _two_words(first: str, second: str) -> str:
@@ -114,107 +147,94 @@ def _two_words(first: str, second: str) -> str:
 
 def _list() -> None:
     terminal = Terminal.of_stdout()
-    for number, (title, known) in enumerate(GROUPS.items()):
+    for number, (title, rules) in enumerate(catalog.groups().items()):
         if number:
             print()
+        shared = _shared(rules)
         terminal.print(Text(title, "bold underline"))
-        for rule in known:
-            terminal.print(Text().append(f"  {rule.name()}", "bold").append(_aside(rule), "dim"))
-            for line in _wrapped(_summary(rule), terminal.width):
+        for rule in rules:
+            watches = "" if rule.is_profiler_rule else f"  {rule.watches}"
+            terminal.print(Text().append(f"  {rule.name}", "bold").append(watches, "dim"))
+            for line in _wrapped(rule.summary, terminal.width):
                 terminal.print(line)
-            for line in _wrapped(_signature(rule), terminal.width):
+            for line in _wrapped(_signature(rule, shared), terminal.width):
                 terminal.print(Text(line, "cyan"))
-        if issubclass(known[0], ProfilerRule):
-            for each in parameters_of(ProfilerRule):
-                told = f"All of these take {each.name}={_shown(each.default)} too. {each.doc}"
-                print("\n".join(_wrapped(told, terminal.width, indent="  ")))
+        for each in shared:
+            note = f"All of these also take {_assignment(each)}. {each.doc}"
+            print("\n".join(_wrapped(note, terminal.width, indent="  ")))
 
 
-def _aside(rule: type[BuiltInRule[Any]]) -> str:
-    return f"  {_watches(rule)}" if issubclass(rule, TensorRule) else ""
+def _shared(rules: list[catalog.Entry]) -> list[Parameter]:
+    """The parameters that every profiler rule of a group takes; other rules share none."""
+    if not all(rule.is_profiler_rule for rule in rules):
+        return []
+    return [each for each in rules[0].parameters if all(each in rule.parameters for rule in rules)]
 
 
-def _find(name: str) -> type[BuiltInRule[Any]]:
+def _find(name: str) -> catalog.Entry:
     try:
-        return catalog.find(name)
+        return catalog.find_entry(name)
     except catalog.UnknownRule as unknown:
         raise InputError(str(unknown)) from None
 
 
-def _watches(rule: type[BuiltInRule[Any]]) -> str:
-    if not issubclass(rule, TensorRule):
-        return "the machine"
-    try:
-        needs = build(rule, {}).needs()
-    except InvalidParameters:
-        return "tensors that you name"
-    return ", ".join(dict.fromkeys(need.collection for need in needs)) or "the job"
+def _signature(rule: catalog.Entry, shared: list[Parameter]) -> str:
+    own = _own(rule)
+    parts = [_assignment(each) for each in own if each not in shared]
+    if len(own) < len(rule.parameters):
+        parts.append("the parameters of all others as <Rule>_<parameter>")
+    return ", ".join(parts)
 
 
-def _summary(rule: type[BuiltInRule[Any]]) -> str:
-    return (inspect.getdoc(rule) or "").partition("\n")[0]
+def _own(rule: catalog.Entry) -> list[Parameter]:
+    """Without those that it forwards to other rules."""
+    known = catalog.entries()
+    return [each for each in rule.parameters if each.name.partition("_")[0] not in known]
 
 
-def _signature(rule: type[BuiltInRule[Any]]) -> str:
-    own = [each for each in _own(rule) if each.name not in _SHARED]
-    told = [f"{each.name}={_shown(each.default)}" for each in own]
-    if _gathered(rule):
-        told.append("the parameters of all others as <Rule>_<parameter>")
-    return ", ".join(told)
+def _assignment(parameter: Parameter) -> str:
+    return f"{parameter.name}={_default(parameter)}"
 
 
-def _own(rule: type[BuiltInRule[Any]]) -> list[Parameter]:
-    """Without those that a rule takes for others."""
-    gathered = _gathered(rule)
-    return [each for each in parameters_of(rule) if each not in gathered]
-
-
-def _gathered(rule: type[BuiltInRule[Any]]) -> list[Parameter]:
-    return [
-        each for each in parameters_of(rule) if each.name.partition("_")[0] in catalog.entries()
-    ]
-
-
-def _shown(default: Any) -> str:
+def _default(parameter: Parameter) -> str:
+    default = parameter.default
     if isinstance(default, float):
         return f"{default:g}"
     if isinstance(default, tuple):
         return ",".join(map(str, default)) or "None"
-    return getattr(default, "pattern", None) or f"{default}"
+    return f"{default}"
 
 
-def _example(rule: type[BuiltInRule[Any]]) -> str:
-    """With what it cannot do without, and the number one is most likely to change."""
+def _example(rule: catalog.Entry) -> str:
+    """With what it requires, and the number that is most likely to be changed."""
+    profiler_rules = [each for each in catalog.entries().values() if each.is_profiler_rule]
+    shared = _shared(profiler_rules)
     numbers = [
         each
-        for each in parameters_of(rule)
+        for each in rule.parameters
         if isinstance(each.default, int | float)
         and not isinstance(each.default, bool)
-        and each.name not in _SHARED
+        and each not in shared
     ]
     numbers.sort(key=lambda each: "threshold" not in each.name)  # the others stay in order
-    told = [*_required(rule), *(f"{each.name}={_shown(each.default)}" for each in numbers[:1])]
-    return ":".join(filter(None, (rule.name(), ",".join(told))))
+    given = [*_required(rule), *map(_assignment, numbers[:1])]
+    return ":".join(filter(None, (rule.name, ",".join(given))))
 
 
-def _required(rule: type[BuiltInRule[Any]]) -> list[str]:
-    try:
-        build(rule, {})
-    except InvalidParameters:
-        names = [each.name for each in parameters_of(rule)]
-        wanted = "other_trials" if "other_trials" in names else "collection_names"
-        return [f"{wanted}={_EXAMPLES[wanted]}"]
-    return []
+def _required(rule: catalog.Entry) -> list[str]:
+    if rule.is_complete:
+        return []
+    names = [each.name for each in rule.parameters]
+    required = "other_trials" if "other_trials" in names else "collection_names"
+    return [f"{required}={_EXAMPLES[required]}"]
 
 
-def _record(rule: type[BuiltInRule[Any]]) -> dict[str, Any]:
+def _record(rule: catalog.Entry) -> dict[str, Any]:
     return {
-        "name": rule.name(),
-        "summary": _summary(rule),
-        "watches": _watches(rule),
-        "parameters": [
-            {**asdict(each), "default": _shown(each.default)} for each in parameters_of(rule)
-        ],
+        "name": rule.name,
+        "summary": rule.summary,
+        "watches": rule.watches,
+        "parameters": [{**asdict(each), "default": _default(each)} for each in rule.parameters],
         "advice": rule.advice,
     }
 

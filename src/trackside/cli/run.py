@@ -16,9 +16,8 @@ import click
 
 from trackside.cli import rule_options
 from trackside.cli.main import OWN_PROCESS
-from trackside.cli.messages import tell
-from trackside.cli.pairs import FORM, as_mapping
-from trackside.cli.script_command import Run, program_of
+from trackside.cli.messages import print_message
+from trackside.cli.run_command_line import FORM, Run, as_mapping, program_of
 from trackside.cli.text import as_json
 from trackside.errors import InvalidSpec, JobFailed, JobStopped
 from trackside.placement import standby
@@ -52,9 +51,9 @@ def _targets(
 
 @click.command(cls=Run)
 @click.argument("entry_point", metavar="SCRIPT", required=False)
-@click.option("-m", "--module", metavar="NAME", help="Run this module in place of a script.")
+@click.option("-m", "--module", metavar="NAME", help="Run this module instead of a script.")
 @click.option(
-    "--source-dir", metavar="DIR", help="The folder that is packed and run in; or an s3://….tar.gz."
+    "--source-dir", metavar="DIR", help="The folder to pack and run in, or an s3://….tar.gz."
 )
 @click.option(
     "--in-place",
@@ -76,37 +75,37 @@ def _targets(
     metavar=FORM,
     multiple=True,
     callback=as_mapping,
-    help="Reaches the script as --NAME VALUE; may be repeated.",
+    help="Passed to the script as --NAME VALUE; may be repeated.",
 )
 @click.option(
     "--environment",
     metavar=FORM,
     multiple=True,
     callback=as_mapping,
-    help="A variable for the script; may be repeated.",
+    help="An environment variable for the script; may be repeated.",
 )
 @click.option("--output", "output_path", metavar="LOCATION", help="Where results go.")
 @click.option(
     "--checkpoint-uri",
     "checkpoint_s3_uri",
     metavar="LOCATION",
-    help="/opt/ml/checkpoints is restored from here, and kept.",
+    help="/opt/ml/checkpoints is restored from here, and saved here.",
 )
 @click.option(
     "--tensorboard",
     metavar="LOCATION",
-    help="/opt/ml/output/tensorboard is copied here as it grows.",
+    help="/opt/ml/output/tensorboard is copied here continuously.",
 )
 @click.option(
     "--capture",
     metavar="COLLECTIONS",
-    help="Save tensors, such as gradients,losses, with no change to the script.",
+    help="Save tensors, such as gradients,losses; the script needs no change.",
 )
 @click.option(
     "--every",
     type=click.IntRange(1),
     metavar="STEPS",
-    help="Save at every so many; not given, every 500th, and with --rule many of the first.",
+    help="Save every N steps; by default every 500, and with --rule more of the first ones.",
 )
 @click.option(
     "--ring",
@@ -135,32 +134,39 @@ def _targets(
     "--findings",
     type=click.File("wb", lazy=False),
     metavar="FILE",
-    help="Wait, and write what rules find here as it comes, and then the diagnosis, as JSON lines.",
+    help="Wait, and write findings here as they come, then the diagnosis, as JSON lines.",
 )
 @click.option(
     "--notify",
     multiple=True,
     callback=_targets,
     metavar="TARGET",
-    help="Tell somebody of findings and of the end: mail:ADDRESS, slack:URL or webhook:URL, with"
+    help="Send findings and the final status to mail:ADDRESS, slack:URL or webhook:URL, with"
     " commas between them; may be repeated.",
 )
-@click.option("--name", "job_name", metavar="JOB", help="Otherwise the script's name and the time.")
+@click.option(
+    "--name", "job_name", metavar="JOB", help="By default the script's name and the time."
+)
 @click.option(
     "--instances", "instance_count", type=click.IntRange(1), metavar="N", help="Number of hosts."
 )
-@click.option("--instance-type", metavar="TYPE", help="Noted; the job runs here.")
+@click.option("--instance-type", metavar="TYPE", help="Recorded only; the job runs here.")
 @click.option(
-    "--cores", type=click.IntRange(1), metavar="N", help="What each host needs, and may use."
+    "--cores", type=click.IntRange(1), metavar="N", help="Cores that each host needs and may use."
 )
 @click.option(
-    "--memory-gb", type=click.IntRange(1), metavar="N", help="Likewise; beyond it the job fails."
+    "--memory-gb",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Memory that each host needs and may use; beyond it the job fails.",
 )
 @click.option(
-    "--gpus", type=click.IntRange(0), metavar="N", help="What each host needs, at a server."
+    "--gpus", type=click.IntRange(0), metavar="N", help="GPUs that each host needs, at a server."
 )
 @click.option(
-    "--distribution", type=click.Choice([*_LAUNCHERS]), help="What starts the script's processes."
+    "--distribution",
+    type=click.Choice([*_LAUNCHERS]),
+    help="How the script's processes are launched.",
 )
 @click.option(
     "--processes-per-host", type=click.IntRange(1), metavar="N", help="With --distribution."
@@ -168,7 +174,7 @@ def _targets(
 @click.option(
     "--input-mode",
     type=click.Choice(["File", "FastFile", "Pipe"]),
-    help="How channels arrive: copied first, opened as they are read, or as pipes.",
+    help="How channels are provided: copied first, opened on demand, or as pipes.",
 )
 @click.option(
     "--metric",
@@ -190,32 +196,32 @@ def _targets(
     "--max-run",
     type=click.IntRange(1),
     metavar="SECONDS",
-    help="Stop it after this; without it there is no limit.",
+    help="Stop the job after this time; by default there is no limit.",
 )
 @click.option(
     "--max-retries",
     "max_retry_attempts",
     type=click.IntRange(1, 30),
     metavar="N",
-    help="New attempts after a fault of the machine.",
+    help="New attempts after a failure of the machine.",
 )
 @click.option(
     "--grace",
     "grace_seconds",
     type=click.IntRange(0),
     metavar="SECONDS",
-    help="From SIGTERM to SIGKILL when stopped; 120 if not given.",
+    help="Time from SIGTERM to SIGKILL when stopped; by default 120.",
 )
 @click.option(
     "--python",
     metavar="PROGRAM",
-    help="Runs the script; if not given, this interpreter.",
+    help="Interpreter for the script; by default this one.",
 )
-@click.option("-w", "--wait", is_flag=True, help="Show the log as it comes, until the job ends.")
+@click.option("-w", "--wait", is_flag=True, help="Show the log until the job finishes.")
 @click.option(
     "--bring-back",
     is_flag=True,
-    help="Wait, and copy what the script left in its working folder to where it would be here.",
+    help="Wait, and download the files that the script wrote to its working folder.",
 )
 @click.option("--json", is_flag=True, help="Print the job as JSON instead.")
 @click.pass_context
@@ -242,8 +248,8 @@ def run(
 ) -> None:
     """Run a script, a module or a command as a training job.
 
-    What stands behind `--` reaches it as it is; without SCRIPT it is the command. The job goes on
-    when this command ends, whatever happens to the terminal.
+    Arguments after `--` are passed to it unchanged; without SCRIPT they are the command.
+    The job continues when this command exits or the terminal is closed.
 
     \b
     Examples:
@@ -268,7 +274,7 @@ def run(
         capture_options.check(capture_options.named(capture))
     if bring_back and arguments["in_place"]:
         raise click.UsageError("--in-place leaves all files here: there is nothing to bring back.")
-    wait = wait or findings is not None or bring_back  # whoever writes them must be there
+    wait = wait or findings is not None or bring_back  # this process writes them
     back = _Back(arguments["source_dir"]) if bring_back else None
     watching = rule_options.rules_of(rules, stop_on)
     estimator = Estimator(
@@ -283,7 +289,7 @@ def run(
         with _upload_shown():
             estimator.fit(inputs or None, wait=False, job_name=job_name)
     except InvalidSpec as failure:
-        from trackside.cli.option_names import in_options
+        from trackside.cli.run_command_line import in_options
 
         raise in_options(failure, ctx.command, watching) from None
     assert estimator.latest_training_job is not None
@@ -298,8 +304,8 @@ def run(
         from trackside.cli import in_place
 
         warnings += in_place.warnings(estimator.latest_training_job.name, program_folder)
-    for told in warnings:
-        tell(f"Warning: {visible(told)}")
+    for message in warnings:
+        print_message(f"Warning: {visible(message)}")
     folder = None if is_alone else program_folder
     aid = partial(_aid, entry_point=entry_point, source_dir=folder)
     job = estimator.latest_training_job
@@ -346,7 +352,7 @@ def _aid(cause: str, *, entry_point: str | None, source_dir: str | None) -> str:
 
 
 class _Back:
-    """Where kept files are brought, and since when what is there may not be replaced."""
+    """Where kept files are downloaded, and since when existing files may not be replaced."""
 
     def __init__(self, source_dir: str | None) -> None:
         from trackside.sdk.locations import is_remote
@@ -378,7 +384,7 @@ def _after_start(
             wait_for(job, quiet=json, findings=findings, aid=aid)
         except (JobFailed, JobStopped):
             _after_end(job, offers=offers and not json, back=back, quiet=json)
-            if json:  # how it ended is what was asked for
+            if json:  # the final status is what is printed
                 print(as_json(job.describe()), flush=True)
             raise
         _after_end(job, offers=offers and not json, back=back, quiet=json)
@@ -410,7 +416,7 @@ def _until_it_speaks(job: "TrainingJob") -> None:
 
 
 def _after_end(job: "TrainingJob", *, offers: bool, back: _Back | None, quiet: bool) -> None:
-    """What the script left in its working folder is brought here, or offered to a person."""
+    """Downloads what the script wrote to its working folder, or prints how to."""
     from trackside.cli import kept_files
 
     if back is not None:

@@ -1,17 +1,19 @@
 """`trackside server`: this machine's jobs for the clients of AWS."""
 
 import ipaddress
+import json
 import logging
+import sys
 from collections.abc import Callable, Mapping
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from socket import socket
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from trackside.cli import server_log
-from trackside.cli.access import joined_keys
+from trackside.cli.access import DEFAULT_LISTEN, joined_keys
 from trackside.errors import (
     InvalidSetting,
     MissingExtra,
@@ -34,22 +36,24 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-DEFAULT_LISTEN = "127.0.0.1:7007"
 DEFAULT_DRAIN_SECONDS = 30.0
+TEXT, JSON = "text", "json"
+FORMATS = (TEXT, JSON)
+_LOG_LINE = "%(asctime)s %(levelname)s %(name)s %(message)s"
 
 
-@click.command(short_help="Run and show jobs for a team, over AWS's own API.")
+@click.command(short_help="Run and show jobs for a team, over the AWS API.")
 @click.option(
     "--listen",
     default=DEFAULT_LISTEN,
     metavar="HOST:PORT",
     show_default=True,
-    help="Where; an address that other machines reach needs access keys.",
+    help="Where to listen; an address that other machines reach needs access keys.",
 )
 @click.option(
     "--database",
     metavar="URL",
-    help="postgresql://…, for several servers that share their jobs. [TRACKSIDE_DATABASE]",
+    help="postgresql://…, for several servers that share jobs. [TRACKSIDE_DATABASE]",
 )
 @click.option(
     "--storage",
@@ -60,22 +64,22 @@ DEFAULT_DRAIN_SECONDS = 30.0
     "--run-as",
     multiple=True,
     metavar="[LABEL=]USER",
-    help="Who runs scripts: of one access key, or all. Needs root. [TRACKSIDE_RUN_AS]",
+    help="User that runs scripts, of one access key or of all. Needs root. [TRACKSIDE_RUN_AS]",
 )
-@click.option("--quiet", is_flag=True, help="No line for each request.")
+@click.option("--quiet", is_flag=True, help="Do not log requests.")
 @click.option(
     "--log-format",
-    type=click.Choice(server_log.FORMATS),
-    default=server_log.TEXT,
+    type=click.Choice(FORMATS),
+    default=TEXT,
     show_default=True,
-    help="Of the log on standard error.",
+    help="Format of the log on standard error.",
 )
 @click.option(
     "--drain-seconds",
     type=click.FloatRange(min=0),
     default=DEFAULT_DRAIN_SECONDS,
     show_default=True,
-    help="How long requests that were begun have to end.",
+    help="How long open requests may take after a stop signal.",
 )
 def server(
     listen: str,
@@ -86,10 +90,10 @@ def server(
     log_format: str,
     drain_seconds: float,
 ) -> None:
-    """Answer boto3, the AWS CLI and SageMaker's SDKs for the jobs of this machine.
+    """Serve the jobs of this machine to boto3, the AWS CLI and SageMaker's SDKs.
 
-    It runs until SIGTERM or Ctrl-C; requests that were begun are answered first, unless it is
-    asked again. Jobs go on without it.
+    It runs until SIGTERM or Ctrl-C; open requests are finished first, unless it gets a second
+    signal. Jobs continue without it.
 
     \b
     Examples:
@@ -116,7 +120,7 @@ def server(
         from trackside.api.services import Services
     except ImportError as error:
         raise MissingExtra("`trackside server`", error.name or "uvicorn", "server") from None
-    server_log.write_log(log_format, requests=not quiet)
+    write_log(log_format, requests=not quiet)
     if settings.database:
         with closing(open_database(settings)) as shared:
             shared.wait_until_there()
@@ -169,7 +173,7 @@ def url_for(host: str, port: int) -> str:
 
 
 def _check_access(host: str, keys: "AccessKeys") -> None:
-    """A key for this machine is made by itself; others get in only by keys that somebody made."""
+    """A key for this machine is made by itself; others need a key that was created."""
     if _is_loopback(host):
         keys.own_key()
     elif not keys.all():
@@ -202,7 +206,7 @@ def _keep_own_key(settings: Settings, keys: "AccessKeys") -> None:
 
 
 def _keep(path: Path, record: Mapping[str, str | None]) -> None:
-    """For clients on this machine. Others need no such record, so a full disk stops nobody."""
+    """For clients on this machine. Others need no such record, so a full disk is no error."""
     try:
         if not path.exists() or path.read_bytes() != durable.json_bytes(record):
             durable.write_json(path, record, mode=0o600)
@@ -272,3 +276,27 @@ def _is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def write_log(form: str, *, requests: bool) -> None:
+    """To standard error, as text or a JSON object per line. Without `requests`, not those."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines() if form == JSON else logging.Formatter(_LOG_LINE))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+    level = logging.INFO if requests else logging.WARNING
+    logging.getLogger("trackside.access").setLevel(level)
+
+
+class JsonLines(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        moment = datetime.fromtimestamp(record.created, UTC)
+        line: dict[str, Any] = {
+            "time": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+            **getattr(record, "request", {}),
+        }
+        if record.exc_info:
+            line["trace"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False)

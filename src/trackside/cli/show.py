@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -21,9 +21,12 @@ from trackside.records.journal import UNDELIVERED
 from trackside.records.layout import WORKING_FOLDER
 from trackside.records.rule_status import in_short
 from trackside.records.status import Secondary, Status
-from trackside.sdk.known_jobs import AnyReading, known_reading
+from trackside.sdk.known_jobs import known_reader
 from trackside.texts.shown_names import shown_name
 from trackside.texts.terminal_text import one_line, visible
+
+if TYPE_CHECKING:
+    from trackside.jobs.job_service import JobReader
 
 _LABEL = 17
 """Columns for what a value is."""
@@ -31,11 +34,11 @@ LAGGING_SECONDS = 60
 """A folder with files waiting longer than this is not being kept."""
 
 
-@click.command(short_help="Show one job: how far it is, why it failed, where all is.")
+@click.command(short_help="Show one job: its status, why it failed, where its files are.")
 @job_argument()
 @click.option("--json", is_flag=True, help="Print JSON.")
 def show(job: str, json: bool) -> None:
-    """Show one job: what was asked for, how far it is, why it failed, where all is, and the command
+    """Show one job: its settings, its status, why it failed, where its files are, and the command
     that runs it again with the same code.
 
     \b
@@ -43,7 +46,7 @@ def show(job: str, json: bool) -> None:
       trackside show last
       trackside show train-2026-11-15-22-50-46-123 --json | jq .SecondaryStatus
     """
-    known = known_reading()
+    known = known_reader()
     described = known.describe(job)
     if json:
         print(as_json(described))
@@ -81,7 +84,7 @@ def show(job: str, json: bool) -> None:
     _print_repeated(terminal, repeated(described, tags, known.settings.output))
 
 
-def _waiting(described: Mapping[str, Any], known: AnyReading) -> Iterator[str]:
+def _waiting(described: Mapping[str, Any], known: "JobReader") -> Iterator[str]:
     if described["SecondaryStatus"] == Secondary.PENDING:
         from trackside.cli.queue import why_waiting  # for the few that wait
 

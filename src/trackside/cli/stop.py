@@ -7,13 +7,13 @@ from trackside.sdk.known_jobs import known_jobs
 from trackside.texts.shown_names import shown_name
 
 
-@click.command(short_help="Stop a job, and keep what it has made.")
+@click.command(short_help="Stop a job and keep its output.")
 @job_argument()
-@click.option("-w", "--wait", is_flag=True, help="Return when it has ended.")
+@click.option("-w", "--wait", is_flag=True, help="Return when it has finished.")
 def stop(job: str, wait: bool) -> None:
-    """Stop a job. The script gets SIGTERM and time to save; what it has made is kept.
+    """Stop a job. The script gets SIGTERM and time to save; its output is kept.
 
-    Stopping a job that has ended changes nothing.
+    Stopping a finished job changes nothing.
 
     \b
     Example:

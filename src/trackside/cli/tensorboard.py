@@ -16,29 +16,38 @@ import click
 
 from trackside.cli.job_names import job_argument
 from trackside.errors import MissingExtra
-from trackside.sdk.known_jobs import AnyJobs, known_jobs
+from trackside.sdk.known_jobs import known_jobs
 from trackside.storage.locate import locate
 from trackside.texts.shown_names import shown_name
 from trackside.texts.terminal_text import visible
 
 if TYPE_CHECKING:
     from trackside.curves.provider import FindLocations, JobCurves
+    from trackside.jobs.job_service import JobService
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
-@click.command(short_help="Show jobs side by side in TensorBoard, as they grow.")
+@click.command(short_help="Show jobs side by side in TensorBoard, live.")
 @job_argument("jobs", or_place=True, metavar="JOB...", nargs=-1, required=True)
 @click.option(
-    "--port", type=click.IntRange(0, 65535), metavar="N", help="6006, or the next that is free."
+    "--port",
+    type=click.IntRange(0, 65535),
+    metavar="N",
+    help="By default 6006, or the next free port.",
 )
-@click.option("--host", default="127.0.0.1", metavar="ADDRESS", help="Where to listen; 127.0.0.1.")
-@click.option("--no-open", is_flag=True, help="Leave the browser alone.")
-@click.option("--mirror", is_flag=True, help="Let TensorBoard read a copy on this disk itself.")
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    metavar="ADDRESS",
+    help="Address to listen on; by default 127.0.0.1.",
+)
+@click.option("--no-open", is_flag=True, help="Do not open the browser.")
+@click.option("--mirror", is_flag=True, help="Copy the event files to this disk for TensorBoard.")
 def tensorboard(
     jobs: tuple[str, ...], port: int | None, host: str, no_open: bool, mirror: bool
 ) -> None:
-    """Show the curves of jobs side by side in TensorBoard, as they grow. Ctrl-C ends it.
+    """Show the curves of jobs side by side in TensorBoard, live. Stop it with Ctrl-C.
 
     A JOB is a name, or a location with event files (s3://…, a folder). Curves come from the job's
     folder while it runs here and from object storage afterwards, down-sampled with their extremes.
@@ -68,7 +77,7 @@ def tensorboard(
 def _serve(
     names: Sequence[str], options: Sequence[str], *, mirror: bool
 ) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yields TensorBoard's address once it answers, and goes on until it ends.
+    """Yields TensorBoard's address once it responds, and continues until it exits.
 
     Of several jobs each has a page of its own too, unless TensorBoard reads a copy.
     """
@@ -80,7 +89,7 @@ def _serve(
 
     known = known_jobs()
     labels = {_label(name): name for name in names}
-    # An unknown job is told before anything starts.
+    # An unknown job is reported before anything starts.
     places = {label: _find(known, name) for label, name in labels.items()}
     with ExitStack() as parts:
         if mirror or any(needs_folder(find()) for find in places.values()):
@@ -99,7 +108,7 @@ def _serve(
             # TensorBoard takes seconds to start: the curves are read meanwhile.
             process = parts.enter_context(TensorBoardProcess([*source, *options]))
             for label in labels:
-                _tell_about(library.job(label))
+                _print_address(library.job(label))
             parts.enter_context(server)
         url = process.url()
         pages = {label: f"{url}experiment/{quote(label)}/" for label in labels}
@@ -113,7 +122,7 @@ def _label(name: str) -> str:
     return shown_name(parts[-1]) or name
 
 
-def _find(known: AnyJobs, name: str) -> "FindLocations":
+def _find(known: "JobService", name: str) -> "FindLocations":
     if "/" in name:
         place = locate(name, home=known.settings.home)
         return lambda: [place]
@@ -121,7 +130,7 @@ def _find(known: AnyJobs, name: str) -> "FindLocations":
     return partial(known.curve_places, name)
 
 
-def _tell_about(job: "JobCurves") -> None:
+def _print_address(job: "JobCurves") -> None:
     """TensorBoard shows an empty page without a word; here are the words."""
     job.refresh()
     if not job.runs():

@@ -13,17 +13,20 @@ from trackside.cli.text import as_json
 from trackside.texts.shown_names import shown_name
 
 
-@click.command(short_help="List the tensors that a job has saved, with figures.")
+@click.command(short_help="List the tensors that a job has saved, with statistics.")
 @job_argument(or_place=True)
 @click.option("--collection", metavar="NAME", help="Only these: gradients, losses, weights, …")
 @click.option(
-    "--step", type=click.IntRange(0), metavar="N", help="Only those of this step, with its figures."
+    "--step",
+    type=click.IntRange(0),
+    metavar="N",
+    help="Only tensors of this step, with its statistics.",
 )
 @click.option("--json", is_flag=True, help="Print JSON.")
 def tensors(job: str, collection: str | None, step: int | None, json: bool) -> None:
-    """List the tensors that a job has saved, with the figures of their last step.
+    """List the tensors that a job has saved, with statistics of their last step.
 
-    Works while the job runs and after it.
+    Works during the job and after it.
 
     \b
     Examples:

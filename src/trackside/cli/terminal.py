@@ -1,7 +1,9 @@
-"""Where output goes: how wide that is, and whether it shows colours."""
+"""Where output goes: its width, whether it shows colours, and lines that are redrawn in place."""
 
 import os
 import sys
+from collections.abc import Sequence
+from shutil import get_terminal_size
 
 from trackside.cli.styled_text import Text
 from trackside.quick_dataclass import dataclass
@@ -61,12 +63,48 @@ class Terminal:
         return text.rendered(with_colours=self.has_colours) if self.has_styles else text.plain
 
 
-def _columns(told: str) -> int:
-    if told.isdigit() and int(told) > 0:
-        return int(told)
+def _columns(columns: str) -> int:
+    if columns.isdigit() and int(columns) > 0:
+        return int(columns)
     for descriptor in range(3):  # standard output may go elsewhere, and the others not
         try:
             return os.get_terminal_size(descriptor).columns or _USUAL
         except OSError:
             continue
     return _USUAL
+
+
+_TO_ITS_END = "\x1b[K"
+_TO_THE_END = "\x1b[J"
+_PLAIN_AGAIN = "\x1b[0m"
+_CLEAR = "\x1b[H\x1b[2J"
+
+
+class LiveLines:
+    """The cursor is left below them at any time, so that nothing has to be put back at the end."""
+
+    def __init__(self, terminal: Terminal) -> None:
+        self._terminal = terminal
+        self._num_lines = 0
+        self._size = get_terminal_size()
+
+    @property
+    def most_lines(self) -> int:
+        """Of which all are still in view."""
+        return get_terminal_size().lines - 1
+
+    def show(self, lines: Sequence[Text]) -> None:
+        """In the place of those before; what has no room is left out."""
+        size = get_terminal_size()
+        shown = [self._rendered(line) for line in lines[: self.most_lines]]
+        if size != self._size:  # the terminal has rewrapped the old lines
+            start = _CLEAR
+        else:
+            start = f"\x1b[{self._num_lines}A\r" if self._num_lines else ""
+        body = "".join(f"{line}{_TO_ITS_END}\n" for line in shown)
+        sys.stdout.write(f"{start}{body}{_PLAIN_AGAIN}{_TO_THE_END}")
+        sys.stdout.flush()
+        self._num_lines, self._size = len(shown), size
+
+    def _rendered(self, line: Text) -> str:
+        return self._terminal.rendered(line.cropped(get_terminal_size().columns))

@@ -14,10 +14,10 @@ def _jobs() -> Jobs:
     return jobs_of_this_machine("Uploading what a job has kept")
 
 
-@click.command(short_help="Send what a job could not store at its end.")
+@click.command(short_help="Upload what a job could not store when it finished.")
 @job_argument(among=_jobs)
 def upload(job: str) -> None:
-    """Upload what is still only here, because the store was out of reach at a job's end.
+    """Upload what is only on this machine, because the store was unreachable when a job finished.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""What a job takes along to a server, shown at a terminal while it is on its way."""
+"""Progress of what a job uploads to a server, at a terminal."""
 
 import sys
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from trackside.settings import Settings, environment
 
 @contextmanager
 def upload_shown() -> Iterator[None]:
-    """Inside, a bar while files are brought; none where jobs run here, or nobody looks."""
+    """Inside, a bar while files are uploaded; none where jobs run here, or without a terminal."""
     if not sys.stderr.isatty() or chosen_server(environment(), Settings.load().home) is None:
         yield
         return

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from trackside.cli.failure_hints import advice
 from trackside.cli.failures import INTERRUPTED, in_short
-from trackside.cli.teller import new_teller
+from trackside.cli.finding_format import finding_formatter
 from trackside.cli.terminal import Terminal
 from trackside.errors import JobFailed, JobStopped, ServerUnreachable, TracksideError
 from trackside.jobs.logs import LogLine
@@ -34,7 +34,7 @@ def wait_for(
     aid: Callable[[str], str] = advice,
 ) -> None:
     """Until the job has ended. `JobFailed` or `JobStopped` unless it completed; Ctrl-C leaves, and
-    the job goes on.
+    the job continues.
 
     A copy of each finding goes to the file `findings` as it comes, and at the end what follows
     from them: the diagnosis. `aid` knows what to do about a cause, or says "".
@@ -63,14 +63,14 @@ def wait_for(
         where = f"  trackside artifacts {job.name}\n  trackside show {job.name}"
         raise JobStopped(job.name, stopped.cause, stopped.reason, where) from None
     except ServerUnreachable:
-        _tell_that_it_goes_on(job.name)
+        _print_that_it_continues(job.name)
         raise
     except KeyboardInterrupt:
-        _tell_that_it_goes_on(job.name)
+        _print_that_it_continues(job.name)
         sys.exit(INTERRUPTED)
 
 
-def _tell_that_it_goes_on(name: str) -> None:
+def _print_that_it_continues(name: str) -> None:
     print(
         f"\nNo longer waiting; {name} goes on.\n"
         f"  trackside logs -f {name}\n"
@@ -89,12 +89,12 @@ def _conclude(found: Sequence[Finding], *, quiet: bool, findings: BinaryIO | Non
         findings.writelines(each.to_line(rank) for rank, each in enumerate(diagnoses, 1))
         findings.flush()
     if not quiet:
-        sys.stdout.write(new_teller().diagnoses(diagnoses))
+        sys.stdout.write(finding_formatter().diagnoses(diagnoses))
         sys.stdout.flush()
 
 
 def _is_stale(item: object) -> bool:
-    """That a rule has begun is not news to whoever started it."""
+    """The start of a rule is not shown to the user who started it."""
     return isinstance(item, Evaluation) and item.status is RuleStatus.IN_PROGRESS
 
 
@@ -106,7 +106,9 @@ class _Screen:
 
     def __init__(self, job: TrainingJob) -> None:
         self._job = job
-        self._printer = LinePrinter(sys.stdout, num_hosts=job.num_hosts, teller=new_teller())
+        self._printer = LinePrinter(
+            sys.stdout, num_hosts=job.num_hosts, formatter=finding_formatter()
+        )
         self._is_terminal = Terminal.of_stdout().is_terminal
         self._live: Live | None = None
         self._is_moving = False
@@ -142,5 +144,5 @@ class _Screen:
         try:
             hosts: Mapping[str, Mapping[str, Any]] = self._job.describe()["Trackside"]["hosts"]
         except TracksideError:
-            return {}  # asked again in a moment
+            return {}  # read again in a moment
         return hosts

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 _EVENT = "before-sign"
-"""The last moment at which a request may change; botocore tells it for those it does not sign."""
+"""The last moment at which a request may change; botocore emits it for those it does not sign."""
 _AMAZON = re.compile(r"(?:.*\.)?(?:amazonaws\.com(?:\.cn)?|api\.aws)")
 _BUCKET = re.compile(r"(.+)\.s3[.-].*")
 
@@ -36,7 +36,7 @@ def on_before_sign(request: Any, **_: Any) -> None:
 
 
 def redirected(url: str, endpoint: str) -> str:
-    """The same request at the endpoint, unless the host is somebody else's than Amazon's."""
+    """The same request at the endpoint, unless the host is not Amazon's."""
     asked, there = urlsplit(url), urlsplit(endpoint)
     host = asked.hostname or ""
     if not _AMAZON.fullmatch(host):

@@ -7,8 +7,8 @@ from typing import Any
 
 from trackside.errors import InvalidSpec, NoRun
 from trackside.inside.process_context import ProcessContext
-from trackside.inside.request import Ask
-from trackside.inside.run import Run, tell
+from trackside.inside.request import InitArguments
+from trackside.inside.run import Run, notify
 from trackside.sdk.rule import Rule
 
 _current: Run | None = None
@@ -32,13 +32,13 @@ def init(
     of what the script prints. Of the processes of one training only rank 0 has a run, by RANK or
     what MPI and Slurm set; `rank` overrides that. In a job, its own curves are added to.
 
-    Nothing that goes wrong with tracking ends the script: it is said, and the script goes on.
+    No error of tracking ends the script: it is reported, and the script continues.
     """
     global _current
-    ask = Ask.of(project, config, tags, rules)
+    given = InitArguments.of(project, config, tags, rules)
     if _current is not None:
         _current.finish()
-    _current = _begin(ask, name, ProcessContext.look(), rank, console)
+    _current = _begin(given, name, ProcessContext.detect(), rank, console)
     return _current
 
 
@@ -67,23 +67,25 @@ def _run(what: str) -> Run:
 
 
 def _begin(
-    ask: Ask, name: str | None, here: ProcessContext, rank: int | None, console: bool
+    given: InitArguments, name: str | None, here: ProcessContext, rank: int | None, console: bool
 ) -> Run:
     number = here.rank if rank is None else rank
     if number or here.is_being_imported:
         if here.rank_variable == "SLURM_PROCID" and rank is None:
-            tell(f"{here.rank_variable}={number}: only rank 0 is tracked. init(rank=0) tracks this")
+            notify(
+                f"{here.rank_variable}={number}: only rank 0 is tracked. init(rank=0) tracks this"
+            )
         return Run("", None)
     if here.job:
         return _in_job(here.job, here.base)
     try:
         from trackside.inside.start_run import begin  # a job's script needs none of it
 
-        return begin(ask, name, is_interactive=here.is_interactive, console=console)
+        return begin(given, name, is_interactive=here.is_interactive, console=console)
     except InvalidSpec:
         raise
     except Exception as error:  # noqa: BLE001 - no fault of ours may end a training
-        tell(f"this run is not tracked: {str(error).rstrip('.')}. The script goes on.")
+        notify(f"this run is not tracked: {str(error).rstrip('.')}. The script goes on.")
         return Run("", None)
 
 
@@ -91,7 +93,7 @@ def _in_job(job: str, base: Path) -> Run:
     try:
         return Run(job, base / "output" / "tensorboard")
     except OSError as error:
-        tell(f"points are not kept: {error}. The script goes on.")
+        notify(f"points are not kept: {error}. The script goes on.")
         return Run(job, None)
 
 

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from trackside.files import durable
 from trackside.files.permissions import make_folder
-from trackside.inside import exception_text, exit_status
+from trackside.inside import exception_text, exit_hooks
 from trackside.inside.console import Console
-from trackside.inside.exit_hooks import ExitHooks
-from trackside.inside.notebook_cells import Cells
-from trackside.inside.run import Run, check_torch, tell
+from trackside.inside.exit_hooks import Cells, ExitHooks
+from trackside.inside.run import Run, check_torch, notify
 from trackside.inside.summary_line import last_line
 from trackside.jobs.jobs import Jobs
 from trackside.records import attached_process, evaluator_process
@@ -34,10 +33,10 @@ from trackside.sdk.rule import Rule
 if TYPE_CHECKING:
     from trackside.capture.hook import Hook
 
-LOOK_SECONDS = 2.0
-"""How often `log` looks whether the run was ended from outside."""
+POLL_SECONDS = 2.0
+"""How often `log` checks whether the run was stopped from outside."""
 END_SECONDS = 30.0
-"""How long `finish` waits at most for the last copies, and for the rules' last look."""
+"""How long `finish` waits at most for the last copies, and for the rules' last evaluation."""
 _PAUSE_SECONDS = 0.05
 _INTERRUPTED = 130
 _ENDED_OUTSIDE = "the run was ended from outside, as by `trackside stop`; the script goes on"
@@ -51,12 +50,12 @@ class _Noted:
     failure: str = ""
     is_interrupted: bool = False
     may_be_caught: bool = False
-    """By the script: then it goes on, and this was not the end."""
-    is_told: bool = True
-    """False as long as nobody has said how."""
+    """By the script: then it continues, and this was not the end."""
+    is_reported: bool = True
+    """False until it is known how."""
 
 
-_UNTOLD = _Noted(is_told=False)
+_UNREPORTED = _Noted(is_reported=False)
 
 
 def abandon(folder: JobFolder, error: Exception) -> None:
@@ -77,10 +76,10 @@ class AttachedRun(Run):
         *,
         rules: Sequence[Rule] | None,
         is_interactive: bool,
-        look: str,
+        command: str,
         console: bool,
     ) -> None:
-        """`look` is how a person sees it at a terminal, but for the command and the name."""
+        """`command` is `trackside`, with variables if needed, for commands that are suggested."""
         self._host: HostFolder = folder.host(FIRST_HOST, 1)
         super().__init__(spec.name, self._host.inside(TENSORBOARD))
         self._jobs = jobs
@@ -88,10 +87,10 @@ class AttachedRun(Run):
         self._folder = folder
         self._rules = rules
         self._is_interactive = is_interactive
-        self._look = look
+        self._command = command
         self._began = time.monotonic()
-        self._look_at = self._began + LOOK_SECONDS
-        self._noted = _UNTOLD
+        self._poll_at = self._began + POLL_SECONDS
+        self._noted = _UNREPORTED
         self._hook: Hook | None = None
         self._watched: list[Any] = []
         self._console = Console(self._host.log) if console else None
@@ -104,11 +103,11 @@ class AttachedRun(Run):
 
     def log(self, values: Mapping[str, Any], step: Any = None) -> None:
         now = time.monotonic()
-        if now >= self._look_at:
-            self._look_at = now + LOOK_SECONDS
+        if now >= self._poll_at:
+            self._poll_at = now + POLL_SECONDS
             self._leave_if_ended()
         if self._noted.may_be_caught:
-            self._noted = _UNTOLD
+            self._noted = _UNREPORTED
         super().log(values, step)
 
     def watch(self, *modules: Any) -> None:
@@ -125,7 +124,7 @@ class AttachedRun(Run):
             if self._hook is None:
                 self._hook = self._start_watching()
         except Exception as error:  # noqa: BLE001 - no fault of ours may end a training
-            return tell(f"no rules watch {self.name}: {error}. Training goes on.")
+            return notify(f"no rules watch {self.name}: {error}. Training goes on.")
         watch_model.register(self._hook, fresh)
         self._watched += fresh
 
@@ -143,11 +142,11 @@ class AttachedRun(Run):
         try:
             self._write_end(seconds)
             history, is_judged = self._await_end()
-            tell(last_line(self._jobs, self.name, history, seconds, self._look, is_judged))
+            notify(last_line(self._jobs, self.name, history, seconds, self._command, is_judged))
         except KeyboardInterrupt:
-            tell(f"{self.name} ends by itself; `{self._look} show {self.name}`")
+            notify(f"{self.name} ends by itself; `{self._command} show {self.name}`")
         except Exception as error:  # noqa: BLE001 - no fault of ours may end a training
-            tell(f"the end of {self.name} could not be seen: {error}")
+            notify(f"the end of {self.name} could not be seen: {error}")
 
     def leave_to_parent(self) -> None:
         super().leave_to_parent()
@@ -169,18 +168,18 @@ class AttachedRun(Run):
             self.note_error(error)
         self.finish()
 
-    # How the process ends, as `ExitHooks` and `Cells` tell it.
+    # How the process ends, reported by `ExitHooks` and `Cells`.
 
     def end_with_process(self, *, has_returned: bool) -> None:
         """`has_returned`: it came to its last line, not through a SystemExit.
 
         Of one that did not go through our `sys.exit`, the supervisor learns the code.
         """
-        is_known = has_returned or self._noted.is_told
-        if is_known or not exit_status.keep(self._host.caller_status):
+        is_known = has_returned or self._noted.is_reported
+        if is_known or not exit_hooks.write_exit_status(self._host.caller_status):
             return self.finish()
         self._close()
-        tell(f"{self.name} ends with this process; `{self._look} show {self.name}`")
+        notify(f"{self.name} ends with this process; `{self._command} show {self.name}`")
 
     def note_error(self, error: BaseException) -> None:
         if isinstance(error, KeyboardInterrupt):
@@ -191,7 +190,7 @@ class AttachedRun(Run):
     def note_cell(self, error: BaseException | None) -> None:
         """A cell that was interrupted because the run is to stop is its end; another may be."""
         if error is None:
-            self._noted = _UNTOLD
+            self._noted = _UNREPORTED
             return
         self.note_error(error)
         self._noted = replace(self._noted, may_be_caught=True)
@@ -251,7 +250,7 @@ class AttachedRun(Run):
         wake_supervisors(self._folder)
 
     def _await_end(self) -> tuple[History, bool]:
-        """Where it stands, and whether its rules have judged all of it."""
+        """Its history, and whether its rules have judged all of it."""
         deadline = time.monotonic() + END_SECONDS
         while True:
             history = Journal(self._folder.journal).read()

@@ -24,7 +24,7 @@ class Console:
         streams = dict.fromkeys((sys.stdout, sys.stderr))
         for stream in (each for each in streams if each is not None):
             copying = self._copying(stream)
-            # A stream of somebody's own may have no room for it: then it is not copied.
+            # A custom stream may not allow the attribute: then it is not copied.
             with suppress(AttributeError, TypeError):
                 stream.write = copying  # type: ignore[method-assign]
                 self._streams.append((stream, copying))
@@ -32,7 +32,7 @@ class Console:
     def stop(self) -> None:
         """Again: nothing."""
         for stream, copying in self._streams:
-            if vars(stream).get("write") is copying:  # else somebody stands before us, and calls us
+            if vars(stream).get("write") is copying:  # else another wrapper was set over ours
                 del stream.write
         self._streams = []
         if self._descriptor >= 0:

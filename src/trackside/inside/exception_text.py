@@ -1,4 +1,4 @@
-"""Why a script failed, told from the exception that ended it: the user's own frame first."""
+"""Why a script failed, from the exception that ended it: the user's own frame first."""
 
 import os
 import sys
@@ -12,21 +12,21 @@ from trackside.texts.truncation import shortened
 
 LONGEST = 960
 """A FailureReason has 1024 characters; its category and the exit code need some."""
-_MOST_SAID = 600
+_MOST_TEXT = 600
 
 
 def failure_text(error: BaseException, seconds: float) -> str:
-    said = mask_text("".join(traceback.format_exception(error)), _secrets())
-    end = End(code=1, output=said, seconds=seconds, code_folder=_code_folder())
+    text = mask_text("".join(traceback.format_exception(error)), _secrets())
+    end = End(code=1, output=text, seconds=seconds, code_folder=_code_folder())
     return explain_end(end).fitted(LONGEST)
 
 
 def exit_text(code: object, frame: FrameType) -> str:
     """Of a script that left by `sys.exit`: with its message, if that is what it gave."""
-    said = f"The script called sys.exit({code})" if isinstance(code, int) else str(code)
+    text = f"The script called sys.exit({code})" if isinstance(code, int) else str(code)
     name = os.path.relpath(frame.f_code.co_filename, _code_folder())
-    place = f"{name}:{frame.f_lineno} in {frame.f_code.co_name}"
-    return f"{shortened(mask_text(said, _secrets()), _MOST_SAID)}, at {place}"
+    position = f"{name}:{frame.f_lineno} in {frame.f_code.co_name}"
+    return f"{shortened(mask_text(text, _secrets()), _MOST_TEXT)}, at {position}"
 
 
 def exit_code(code: object) -> int:

@@ -25,13 +25,13 @@ class ProcessContext:
     rank_variable: str = ""
     """Which variable says so."""
     is_interactive: bool = False
-    """A notebook or a prompt: the process goes on after an error, and rests between cells."""
+    """A notebook or a prompt: the process continues after an error, and is idle between cells."""
     is_being_imported: bool = False
     """A process that multiprocessing has spawned imports the script again, to find its functions:
     that is no run of its own."""
 
     @classmethod
-    def look(cls, environ: Mapping[str, str] | None = None) -> "ProcessContext":
+    def detect(cls, environ: Mapping[str, str] | None = None) -> "ProcessContext":
         environ = os.environ if environ is None else environ
         in_job = environ.get("TRACKSIDE_EXIT_RECORD") or environ.get("SM_CURRENT_HOST")
         variable, rank = _rank(environ)

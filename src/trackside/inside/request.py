@@ -15,11 +15,11 @@ from trackside.texts.truncation import shortened
 MOST_PARAMETERS, MOST_NAME, MOST_VALUE = 100, 256, 2500
 """What a job's hyperparameters may be."""
 GRACE_SECONDS = 30
-"""How long a run that is asked to stop may take, before it is over and its process goes on."""
+"""How long a run may take to stop before it is over; its process continues."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ask:
+class InitArguments:
     """What `init` was called with; `TypeError` or `ValueError` when that cannot be meant."""
 
     project: str = ""
@@ -29,7 +29,7 @@ class Ask:
     """None: the built-in check-up."""
 
     @classmethod
-    def of(cls, project: Any, config: Any, tags: Any, rules: Any) -> "Ask":
+    def of(cls, project: Any, config: Any, tags: Any, rules: Any) -> "InitArguments":
         if project is not None and not isinstance(project, str):
             raise TypeError(f"project={shown(project)} is no text. Give a name, such as 'mnist'.")
         if tags is not None and not isinstance(tags, Mapping):
@@ -61,13 +61,15 @@ def as_mapping(config: Any) -> Mapping[str, Any]:
     )
 
 
-def make_spec(name: str, ask: Ask, output: str, tell: Callable[[str], None]) -> JobSpec:
-    """`tell` is told what of the configuration is cut. `InvalidSpec` for the rest."""
+def make_spec(
+    name: str, given: InitArguments, output: str, notify: Callable[[str], None]
+) -> JobSpec:
+    """`notify` gets a message for what is cut of the configuration. `InvalidSpec` for the rest."""
     request: dict[str, Any] = {
         "TrainingJobName": name,
         "OutputDataConfig": {"S3OutputPath": output},
-        "HyperParameters": hyperparameters(ask.config, tell),
-        "Tags": [{"Key": key, "Value": value} for key, value in ask.tags.items()],
+        "HyperParameters": hyperparameters(given.config, notify),
+        "Tags": [{"Key": key, "Value": value} for key, value in given.tags.items()],
         "Trackside": {
             "Sandbox": ATTACHED,
             "Command": sys.orig_argv,
@@ -77,15 +79,15 @@ def make_spec(name: str, ask: Ask, output: str, tell: Callable[[str], None]) -> 
     return JobSpec.from_request(request)
 
 
-def hyperparameters(config: Mapping[str, Any], tell: Callable[[str], None]) -> dict[str, str]:
+def hyperparameters(config: Mapping[str, Any], notify: Callable[[str], None]) -> dict[str, str]:
     """`{"model": {"width": 8}}` is `model.width`, as command lines have it."""
     found = dict(_flattened(config))
     if len(found) > MOST_PARAMETERS:
-        tell(f"of {len(found)} values of config, the first {MOST_PARAMETERS} are kept")
+        notify(f"of {len(found)} values of config, the first {MOST_PARAMETERS} are kept")
     fitting: dict[str, str] = {}
     for name, value in [*found.items()][:MOST_PARAMETERS]:
         if len(name) > MOST_NAME or len(value) > MOST_VALUE:
-            tell(f"config[{shortened(name, 60)!r}] is kept cut to {MOST_VALUE} characters")
+            notify(f"config[{shortened(name, 60)!r}] is kept cut to {MOST_VALUE} characters")
         fitting[shortened(name, MOST_NAME)] = shortened(value, MOST_VALUE)
     return fitting
 

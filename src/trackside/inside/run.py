@@ -17,7 +17,7 @@ from trackside.errors import NoRun
 from trackside.inside.values import flattened, shown, whole
 
 
-def tell(message: str) -> None:
+def notify(message: str) -> None:
     """A line for the person, not for the script's own output."""
     with suppress(OSError, ValueError):  # closed, or its reader is gone
         if sys.stderr is not None:
@@ -26,7 +26,7 @@ def tell(message: str) -> None:
 
 
 def check_torch(modules: Sequence[Any]) -> None:
-    """Before torch is imported for nothing: whoever has a model of torch's has imported it."""
+    """Before torch is imported for nothing: a caller with a torch model has imported it."""
     if "torch" not in sys.modules:
         given = shown(modules[0]) if modules else ""
         raise TypeError(f"watch({given}) is no torch.nn.Module: torch is not even imported.")
@@ -40,10 +40,10 @@ class Run:
         self.name = name
         self._writer = None if curves is None else SummaryWriter(curves)
         self._next_step = 0
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         self.is_finished = False
         self._why_not_kept = ""
-        """Why points are dropped that the script goes on to log; empty when it knows."""
+        """Why further points are dropped; empty when the script already knows."""
 
     def log(self, values: Mapping[str, Any], step: Any = None) -> None:
         """Add a point to each of these curves. Without a step, it is the one after the last.
@@ -71,7 +71,7 @@ class Run:
         if self._writer is not None:
             from trackside.inside.watch_model import watch_in_job
 
-            watch_in_job(modules, tell)
+            watch_in_job(modules, notify)
 
     def finish(self, exit_code: int = 0) -> None:
         """All points are written when this returns. Again: nothing."""
@@ -106,8 +106,8 @@ class Run:
                 at = step if type(step) is int and step >= 0 else whole(step)
             except Exception as error:  # noqa: BLE001 - an array's own, of whatever kind
                 is_ours = isinstance(error, ValueError)
-                said = str(error) if is_ours else f"step={shown(step)} is no step: {error}."
-                self._once("step", f"{said} Such points get the step after the last one.")
+                text = str(error) if is_ours else f"step={shown(step)} is no step: {error}."
+                self._once("step", f"{text} Such points get the step after the last one.")
         self._next_step = at + 1
         return at
 
@@ -121,9 +121,9 @@ class Run:
         self._once(f"value {name}", f"{name!r} is not logged: {problem}.")
 
     def _once(self, what: str, message: str) -> None:
-        if what not in self._told:
-            self._told.add(what)
-            tell(message)
+        if what not in self._reported:
+            self._reported.add(what)
+            notify(message)
 
     def _close_writer(self) -> None:
         writer, self._writer = self._writer, None
@@ -132,4 +132,4 @@ class Run:
         try:
             writer.close()
         except OSError as error:
-            tell(f"the last points of {self.name} are not written: {error}")
+            notify(f"the last points of {self.name} are not written: {error}")

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from trackside.errors import InvalidSpec, JobExists
 from trackside.inside.attached_run import AttachedRun, abandon
-from trackside.inside.request import Ask, make_spec
-from trackside.inside.run import tell
+from trackside.inside.request import InitArguments, make_spec
+from trackside.inside.run import notify
 from trackside.jobs.jobs import Jobs
 from trackside.profiles import chosen_server
 from trackside.records.attached_process import this_process
@@ -20,38 +20,40 @@ MOST_CHARACTERS = 63
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
-    """Where runs of this process are kept, and how a person looks at them there."""
+class _Target:
+    """Where runs of this process are stored, and which command shows them."""
 
     jobs: Jobs
     output: str
-    look: str
+    command: str
     home: str
 
     @classmethod
-    def find(cls) -> "_Place":
+    def find(cls) -> "_Target":
         settings, variables = Settings.load(), environment()
-        output, look = settings.output, "trackside"
+        output, command = settings.output, "trackside"
         if chosen_server(variables, settings.home) is not None:
-            look = "TRACKSIDE_URL=embedded trackside"
+            command = "TRACKSIDE_URL=embedded trackside"
             if output.startswith("s3://"):  # in this process that is the server's
                 output = str(settings.layout.buckets / "trackside")
-        return cls(Jobs(settings.embedded, variables), output, look, str(settings.home))
+        return cls(Jobs(settings.embedded, variables), output, command, str(settings.home))
 
 
-def begin(ask: Ask, name: str | None, *, is_interactive: bool, console: bool) -> AttachedRun:
+def begin(
+    given: InitArguments, name: str | None, *, is_interactive: bool, console: bool
+) -> AttachedRun:
     """`InvalidSpec` for arguments that no job may have. Whatever it raises, there is no run."""
-    place = _Place.find()
-    spec, folder = _make_job(ask, name, place)
-    tell(f"{spec.name} is kept in {place.home}. `{place.look} show {spec.name}`")
+    target = _Target.find()
+    spec, folder = _make_job(given, name, target)
+    notify(f"{spec.name} is kept in {target.home}. `{target.command} show {spec.name}`")
     try:
         return AttachedRun(
-            place.jobs,
+            target.jobs,
             spec,
             folder,
-            rules=ask.rules,
+            rules=given.rules,
             is_interactive=is_interactive,
-            look=place.look,
+            command=target.command,
             console=console,
         )
     except Exception as error:
@@ -59,27 +61,27 @@ def begin(ask: Ask, name: str | None, *, is_interactive: bool, console: bool) ->
         raise
 
 
-def _make_job(ask: Ask, name: str | None, place: _Place) -> tuple[JobSpec, JobFolder]:
-    free = unique_name(name or ask.project or _script())
+def _make_job(given: InitArguments, name: str | None, target: _Target) -> tuple[JobSpec, JobFolder]:
+    free = unique_name(name or given.project or _script())
     if name is not None:
         try:
-            return _attach(_valid(name), ask, place)
+            return _attach(_valid(name), given, target)
         except JobExists as error:
-            tell(f"there is a run {error.name!r} already; this one is {free!r}")
-    return _attach(free, ask, place)
+            notify(f"there is a run {error.name!r} already; this one is {free!r}")
+    return _attach(free, given, target)
 
 
-def _attach(name: str, ask: Ask, place: _Place) -> tuple[JobSpec, JobFolder]:
-    spec = make_spec(name, ask, place.output, tell)
-    keys, rules = JobKeys.of(spec), ask.rules or ()
+def _attach(name: str, given: InitArguments, target: _Target) -> tuple[JobSpec, JobFolder]:
+    spec = make_spec(name, given, target.output, notify)
+    keys, rules = JobKeys.of(spec), given.rules or ()
     if problems := [*rule_violations(rules, keys)]:
         raise InvalidSpec(problems)
     files = {uri: path.read_bytes() for uri, path in source_files(rules, keys).items()}
-    return spec, place.jobs.attach(spec, this_process(), files=files)
+    return spec, target.jobs.attach(spec, this_process(), files=files)
 
 
 def _script() -> str:
-    """What a run is called that nobody names."""
+    """The default name of a run."""
     import __main__
 
     return base_of(getattr(__main__, "__file__", None), None) or "notebook"

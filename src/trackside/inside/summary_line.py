@@ -1,4 +1,4 @@
-"""What `finish` says: how the run ended, what its rules found, where to look."""
+"""What `finish` prints: how the run ended, what its rules found, which command shows more."""
 
 from collections.abc import Sequence
 
@@ -12,19 +12,19 @@ MOST_NAMED = 3
 
 
 def last_line(
-    jobs: Jobs, name: str, history: History, seconds: float, look: str, is_judged: bool
+    jobs: Jobs, name: str, history: History, seconds: float, command_prefix: str, is_judged: bool
 ) -> str:
     is_watched = bool(jobs.evaluations(name))
     found = jobs.findings(name) if is_watched else []
-    told = [f"{name} {_status(history)} after {duration(seconds)}"]
+    parts = [f"{name} {_status(history)} after {duration(seconds)}"]
     if found:
-        told.append(in_words(found))
+        parts.append(in_words(found))
     elif is_watched and is_judged:
-        told.append("nothing found")
+        parts.append("nothing found")
     if not is_judged:
-        told.append("its rules have not read everything yet")
+        parts.append("its rules have not read everything yet")
     command = "findings" if found else "show"
-    return f"{'; '.join(told)}. `{look} {command} {name}`"
+    return f"{'; '.join(parts)}. `{command_prefix} {command} {name}`"
 
 
 def _status(history: History) -> str:

@@ -7,7 +7,7 @@ MOST_STEP = 2**63 - 1
 _MOST_SHOWN = 80
 
 Refuse = Callable[[str, str], None]
-"""Is told the name of a value that is left out, and what is wrong with it."""
+"""Called with the name of a value that is left out, and what is wrong with it."""
 
 
 def flattened(

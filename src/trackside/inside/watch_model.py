@@ -68,14 +68,14 @@ def make_hook(rules: Sequence[Rule], hook: DebugHook, folder: HostFolder) -> Hoo
     return made
 
 
-def watch_in_job(modules: Sequence[Any], tell: Callable[[str], None]) -> None:
+def watch_in_job(modules: Sequence[Any], notify: Callable[[str], None]) -> None:
     """In a job, what is saved and judged is the job's to say; most need no call for it."""
     check_modules(modules)
     if CaptureEnvironment.load().auto:
         return
     hook = get_hook()
     if hook is None:
-        tell("watch() does nothing here: this job has no rules. `trackside run --rule all` has.")
+        notify("watch() does nothing here: this job has no rules. `trackside run --rule all` has.")
         return
     register(hook, modules)
 

@@ -36,34 +36,34 @@ _COMPARE_SECONDS = 30.0
 @dataclass(frozen=True, slots=True)
 class Catalog:
     home: Home
-    _looks: dict[str, tuple[int, int]] = field(default_factory=dict, compare=False)
+    _versions: dict[str, tuple[int, int]] = field(default_factory=dict, compare=False)
     """Size and time of the journals of unfinished jobs about which the index was last right."""
     _compared: dict[str, tuple[int | None, float]] = field(default_factory=dict, compare=False)
     """When the index was last compared with all folders: theirs and the monotonic time."""
     _behind: Event = field(default_factory=Event, compare=False)
     """Set while something is not in the index that could not be written to it."""
     _added: deque[str] = field(default_factory=deque, compare=False)
-    """Jobs that the next look takes in, all at once."""
-    _troubles: set[str] = field(default_factory=set, compare=False)
+    """Jobs that the next refresh adds, all at once."""
+    _failures: set[str] = field(default_factory=set, compare=False)
     """Why the index cannot be used at present, as far as it was said."""
     identity = ""
     """A home that is alone needs no name."""
 
     def select(self, page: Page) -> list[JobSummary]:
         """Looks at all folders that may have changed."""
-        return self._look(lambda index: index.page(page))
+        return self._use(lambda index: index.page(page))
 
     def claimed(self, name: str, draft: str) -> AbstractContextManager[None]:
-        """Inside, the name is nobody else's: alone in a home, that takes no more than its folder.
+        """Inside, the name is reserved: alone in a home, that takes no more than its folder.
 
         `draft` is the folder's name until then.
         """
         return nullcontext()
 
-    def ask_to_stop(self, name: str) -> None:
-        """Leave word for whoever holds the job: alone in a home, nobody else does."""
+    def request_stop(self, name: str) -> None:
+        """Request a stop from the home that has the job: without a database, always this one."""
 
-    def asked_to_stop(self) -> set[str]:
+    def requested_stops(self) -> set[str]:
         """Jobs of this home for which others have left word."""
         return set()
 
@@ -72,12 +72,12 @@ class Catalog:
         if self._is_compared():
             with suppress(sqlite3.OperationalError, OSError):
                 return self._use_file(lambda index: sorted(index.unfinished()), refresh=False)
-        finished = self._look(lambda index: index.finished(), refresh=False)
+        finished = self._use(lambda index: index.finished(), refresh=False)
         return sorted(self.folder_names() - finished)
 
     def find(self, name: str) -> JobSummary | None:
-        """For a job without a folder here, so that a look at the folders would find no more."""
-        return self._look(lambda index: index.find(name), refresh=False)
+        """For a job without a folder here: reading the folders would find no more."""
+        return self._use(lambda index: index.find(name), refresh=False)
 
     def page(self, page: Page) -> list[JobSummary]:
         """Looks only at the folders of jobs that had not ended; `refresh` finds those of others."""
@@ -86,35 +86,35 @@ class Catalog:
             self._refresh_unfinished(index)
             return index.page(page)
 
-        return self._look(use, refresh=False)
+        return self._use(use, refresh=False)
 
     def in_progress(self) -> dict[str, JobSummary]:
-        """Of jobs that are known, as `page` would tell them."""
+        """Of known jobs, as `page` returns them."""
 
         def use(index: Index) -> dict[str, JobSummary]:
             self._refresh_unfinished(index)
             return index.unfinished()
 
-        return self._look(use, refresh=False)
+        return self._use(use, refresh=False)
 
     def num_by_status(self) -> dict[str, int]:
-        """Of jobs that are known, as they were when a listing last looked."""
-        return self._look(lambda index: index.num_by_status(), refresh=False)
+        """Of known jobs, as of the last refresh."""
+        return self._use(lambda index: index.num_by_status(), refresh=False)
 
     def name_in_any_case(self, name: str) -> str | None:
         """See `Index.name_in_any_case`."""
-        return self._look(lambda index: index.name_in_any_case(name), refresh=False)
+        return self._use(lambda index: index.name_in_any_case(name), refresh=False)
 
     def starting(self, text: str, most: int) -> list[str]:
         """See `Index.starting`."""
-        return self._look(lambda index: index.starting(text, most), refresh=False)
+        return self._use(lambda index: index.starting(text, most), refresh=False)
 
     @contextmanager
     def kept_open(self) -> Iterator[None]:
         """Inside, the last of others to close the file does not have to write it back whole."""
         with ExitStack() as stack:
             make_folder(self.home.root)
-            with suppress(sqlite3.DatabaseError):  # whoever reads it next will say so
+            with suppress(sqlite3.DatabaseError):  # the next reader reports it
                 stack.enter_context(opened(self.home.index))
             yield
 
@@ -123,14 +123,14 @@ class Catalog:
         if self._is_compared():
             self.in_progress()
         else:
-            self._look(lambda index: None)
+            self._use(lambda index: None)
 
     def add(self, name: str) -> None:
-        """A job that was just submitted: for whoever in this process reads the index next."""
+        """A job that was just submitted, for the next read in this process."""
         self._added.append(name)
 
     def forget(self, name: str) -> None:
-        self._look(lambda index: index.put([], forget=[name]), refresh=False)
+        self._use(lambda index: index.put([], forget=[name]), refresh=False)
 
     def reindex(self, locations: Sequence[str]) -> int:
         """Forget everything, then read the folders and every job below these locations."""
@@ -162,7 +162,7 @@ class Catalog:
             except UNREADABLE as error:
                 logger.warning("job %s: its journal is not in storage: %s", name, error)
 
-    def _look(self, use: Callable[[Index], T], *, refresh: bool = True) -> T:
+    def _use(self, use: Callable[[Index], T], *, refresh: bool = True) -> T:
         """At the index, or at the folders alone when the index cannot be used now."""
         is_behind = self._behind.is_set()
         try:
@@ -170,7 +170,7 @@ class Catalog:
         except (sqlite3.OperationalError, OSError) as error:
             self._warn(error)
         else:
-            self._troubles.clear()
+            self._failures.clear()
             if is_behind:
                 self._behind.clear()
             return found
@@ -181,9 +181,9 @@ class Catalog:
             return use(index)
 
     def _warn(self, error: Exception) -> None:
-        """Once: a server looks every second."""
-        if str(error) not in self._troubles:
-            self._troubles.add(str(error))
+        """Once: a server polls every second."""
+        if str(error) not in self._failures:
+            self._failures.add(str(error))
             logger.warning(
                 "the index %s cannot be used (%s); reading the job folders", self.home.index, error
             )
@@ -220,7 +220,7 @@ class Catalog:
             index.put([row for row in rows if row is not None])
 
     def _is_compared(self) -> bool:
-        """Now and then it is not, whatever the folders say: somebody may remove the index."""
+        """Sometimes not, whatever the folders say: the index may have been removed."""
         changed_at, at = self._compared.get("folders", (None, 0.0))
         is_recent = time.monotonic() - at < _COMPARE_SECONDS
         return is_recent and changed_at is not None and changed_at == self.home.jobs_changed_at()
@@ -243,22 +243,22 @@ class Catalog:
         self._compared["folders"] = changed_at, time.monotonic()
 
     def _refresh_unfinished(self, index: Index) -> None:
-        changed, looks = [], {}
+        changed, versions = [], {}
         for name, known in index.unfinished().items():
-            look = self._look_at_journal(name)
+            look = self._journal_version(name)
             if look is None:
                 continue
-            row = known if look == self._looks.get(name) else self._read_folder(name, known)
+            row = known if look == self._versions.get(name) else self._read_folder(name, known)
             if row == known:
-                looks[name] = look
+                versions[name] = look
             elif row is not None:
                 changed.append(row)
-        self._looks.clear()
-        self._looks.update(looks)
+        self._versions.clear()
+        self._versions.update(versions)
         if changed:
             index.put(changed)
 
-    def _look_at_journal(self, name: str) -> tuple[int, int] | None:
+    def _journal_version(self, name: str) -> tuple[int, int] | None:
         try:
             status = self.home.job(name).journal.stat()
         except OSError:
@@ -283,7 +283,7 @@ class Catalog:
         return JobSummary.of(name, output, history)
 
     def stored_row(self, row: JobSummary) -> JobSummary | None:
-        """A job that had not ended when its folder was there: storage knows, or nobody does."""
+        """A job that had not finished when its folder was there: only storage may know."""
         try:
             history = read_stored_history(JobKeys(row.output, row.name), self.home)
         except ObjectNotFound:

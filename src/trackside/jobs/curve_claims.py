@@ -36,7 +36,7 @@ def check_free(spec: JobSpec, home: Home) -> None:
 def claim(spec: JobSpec, home: Home) -> None:
     """Claim the place for this job's event files; doing it again changes nothing.
 
-    Of two that do so at once none or one succeeds: each writes first and looks afterwards.
+    Of two that do so at once none or one succeeds: each writes first and checks afterwards.
     """
     if spec.tensorboard is None:
         return
@@ -83,7 +83,7 @@ def _with_outer(uri: str) -> Iterator[str]:
 
 
 def _owner(claims: Location, key: str) -> tuple[str, str]:
-    """The job and its output; as much as can be read of somebody else's file."""
+    """The job and its output; as much as can be read of a foreign file."""
     try:
         record = parsed(claims.store.get(key))
         return str(record["job"]), str(record["output"])

@@ -1,4 +1,4 @@
-"""What DescribeTrainingJob answers about a job; what only we know is under `Trackside`."""
+"""The response of DescribeTrainingJob for a job; what only Trackside knows is under `Trackside`."""
 
 import zlib
 from collections.abc import Sequence
@@ -88,14 +88,14 @@ def _state(history: History) -> dict[str, Any]:
 
 
 def _transition(entry: Transition) -> dict[str, Any]:
-    told = {
+    description = {
         "Status": str(entry.secondary),
         "StartTime": _moment(entry.start),
         "StatusMessage": entry.message,
     }
     if entry.end is not None:
-        told["EndTime"] = _moment(entry.end)
-    return told
+        description["EndTime"] = _moment(entry.end)
+    return description
 
 
 def _times(history: History) -> dict[str, Any]:
@@ -116,7 +116,7 @@ def _times(history: History) -> dict[str, Any]:
 
 
 def _model(record: Record) -> str:
-    """Where the model is or will be: also told before it is there."""
+    """Where the model is or will be: also before it is there."""
     keys = JobKeys(record.keys.output, record.spec.name)
     return keys.model_folder + "/" if record.spec.output.compression == "NONE" else keys.model
 
@@ -129,7 +129,7 @@ def _profiling(record: Record) -> dict[str, Any]:
 
 def _rules(record: Record, evaluations: Sequence[Evaluation], region: str) -> dict[str, Any]:
     """One item for each configured rule, in the order of the request."""
-    told = {}
+    description = {}
     for member, is_profiler in (
         ("DebugRuleEvaluationStatuses", False),
         ("ProfilerRuleEvaluationStatuses", True),
@@ -140,24 +140,24 @@ def _rules(record: Record, evaluations: Sequence[Evaluation], region: str) -> di
             if each.is_profiler is is_profiler
         ]
         if items:
-            told[member] = items
-    return told
+            description[member] = items
+    return description
 
 
 def _evaluation(job: str, evaluation: Evaluation, region: str) -> dict[str, Any]:
-    told = {
+    description = {
         "RuleConfigurationName": evaluation.configuration,
         "RuleEvaluationJobArn": rule_arn(job, evaluation.key, region),
         "RuleEvaluationStatus": str(evaluation.status),
         "LastModifiedTime": _moment(evaluation.modified),
     }
     if evaluation.details:
-        told["StatusDetails"] = evaluation.details[:DETAILS_MOST]
-    return told
+        description["StatusDetails"] = evaluation.details[:DETAILS_MOST]
+    return description
 
 
 def _final_metrics(metrics: Totals) -> dict[str, Any]:
-    told = [
+    description = [
         {
             "MetricName": name,
             "Value": total.value,
@@ -165,11 +165,11 @@ def _final_metrics(metrics: Totals) -> dict[str, Any]:
         }
         for name, total in sorted(metrics.items())
     ]
-    return {"FinalMetricDataList": told} if told else {}
+    return {"FinalMetricDataList": description} if description else {}
 
 
 def _trackside(record: Record, options: dict[str, Any], metrics: JobMetrics) -> dict[str, Any]:
-    told: dict[str, Any] = {
+    description: dict[str, Any] = {
         "name": shown_name(record.spec.name),
         "owner": record.submitter.owner or None,
         "options": options,
@@ -187,18 +187,18 @@ def _trackside(record: Record, options: dict[str, Any], metrics: JobMetrics) -> 
         "disk": "",
     }
     if record.history.num_damaged:
-        told["damaged"][_JOURNAL] = record.history.num_damaged
+        description["damaged"][_JOURNAL] = record.history.num_damaged
     if record.folder is not None:
         if not record.history.state.is_final:
-            told["disk"] = disk_space.trouble(record.folder.root)
+            description["disk"] = disk_space.trouble(record.folder.root)
         for host in record.spec.hosts:
             place = record.folder.host(host, record.history.attempt)
             if seen := hosts.read(place.record):
-                told["hosts"][host] = asdict(seen)
-                told["syncs"][host] = told["hosts"][host].pop("syncs")
+                description["hosts"][host] = asdict(seen)
+                description["syncs"][host] = description["hosts"][host].pop("syncs")
             elif place.record.exists():
-                told["damaged"][f"the record of {host}"] = 1
-    return told
+                description["damaged"][f"the record of {host}"] = 1
+    return description
 
 
 def _moment(seconds: float) -> datetime:

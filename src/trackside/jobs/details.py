@@ -36,7 +36,7 @@ def details_of(record: Record, metrics: JobMetrics) -> JobDetails:
 
 
 def details_in(described: Mapping[str, Any]) -> JobDetails:
-    """Of what a server's Search answers, with what only Trackside knows."""
+    """From the response of a server's Search, with what only Trackside knows."""
     name, own = described["TrainingJobName"], described["Trackside"]
     keys = JobKeys(own["output"].removesuffix(f"/{name}"), name)
     tensorboard = described.get("TensorBoardOutputConfig")

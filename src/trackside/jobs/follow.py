@@ -1,119 +1,103 @@
-"""Where a job stands, looked at cheaply and often, and its log as it comes."""
+"""Follows a job until it finishes, on this machine or at a server: by polling its history, its log
+and its rules."""
 
-import logging
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
-from pathlib import Path
+from typing import Protocol
 
-from trackside.errors import DatabaseUnreachable, JobNotFound, StoreUnreachable
-from trackside.files import disk_space
-from trackside.jobs.logs import LogLine, LogReader
-from trackside.jobs.rule_updates import Findings, RuleUpdates
-from trackside.records.journal import History, Journal
+from trackside.errors import JobNotFinished
+from trackside.jobs.logs import LogLine
+from trackside.jobs.rule_updates import Findings
+from trackside.records.journal import History
 from trackside.records.rule_status import Evaluation
 
-logger = logging.getLogger(__name__)
+_SLOWER = 1.25
+_RULES_SECONDS = 1.0
 
-POLL_SECONDS = 0.05
-FAR_SECONDS = 1.0
-"""Between looks at a job of another home: each asks a database and a store."""
-RECONCILE_SECONDS = 1.0
-
-Look = Callable[[], History]
+ReadHistory = Callable[[], History]
+NewLines = Callable[[History], Iterator[LogLine]]
 
 
-class Watch:
-    """Reads the journal again only when it has changed, and reconciles the job once a second."""
+class RuleFeed(Protocol):
+    """Each call of `new` continues where the last one stopped."""
 
-    def __init__(self, journal: Path, reconcile: Callable[[], None]) -> None:
-        self._journal = Journal(journal)
-        self._reconcile = reconcile
-        self._reconciled_at = -RECONCILE_SECONDS
-        self._look: tuple[int, int] | None = None
-        self._history: History | None = None
-        self._is_full = False
+    def new(self, *, at_rest: bool = False) -> Iterator[Findings | Evaluation]: ...
 
-    def history(self) -> History:
-        now = time.monotonic()
-        if now - self._reconciled_at >= RECONCILE_SECONDS:
-            self._reconcile()
-            self._tell_of_full_disk()
-            self._reconciled_at = now
-        try:
-            status = self._journal.path.stat()
-        except FileNotFoundError:
-            raise JobNotFound(self._journal.path.parent.name) from None
-        look = (status.st_size, status.st_mtime_ns)
-        if self._history is None or look != self._look:
-            self._look, self._history = look, self._journal.read()
-        return self._history
-
-    def _tell_of_full_disk(self) -> None:
-        """Once, each time it is: the job's own words about it find no room there."""
-        trouble = disk_space.trouble(self._journal.path.parent)
-        if trouble and not self._is_full:
-            logger.warning("%s The job goes on; what it writes there waits or is lost.", trouble)
-        self._is_full = bool(trouble)
+    def is_over(self) -> bool:
+        """Whether to stop waiting for more, once the job itself has finished."""
 
 
-class RemoteFollower:
-    """Of a job of another home. While nobody can say where it stands, it stands where it stood: the
-    job goes on, and whoever waits for it does."""
+class PollInterval:
+    """`shortest` seconds after each change, then ever longer, up to `longest`."""
 
-    def __init__(self, look: Look) -> None:
-        """`JobNotFound` when there is none."""
-        self._look = look
-        self._history = look()
+    def __init__(self, shortest: float, longest: float) -> None:
+        self._shortest, self._longest = shortest, longest
+        self._seconds = shortest
 
-    def history(self) -> History:
-        with suppress(DatabaseUnreachable, StoreUnreachable):
-            self._history = self._look()
-        return self._history
+    def wait(self, *, has_changed: bool, most: float = float("inf")) -> None:
+        longer = min(self._longest, self._seconds * _SLOWER)
+        self._seconds = self._shortest if has_changed else longer
+        time.sleep(max(0.0, min(self._seconds, most)))
 
 
-def changes(look: Look, pause: float, timeout_seconds: float | None = None) -> Iterator[History]:
-    """The history now and after each change; ends with the job, or when the time is up."""
+def wait(name: str, history: Iterator[History], timeout_seconds: float | None) -> History:
+    """The last of these; `JobNotFinished` unless it is final."""
+    *_, last = history
+    if not last.state.is_final:
+        raise JobNotFinished(
+            f"Job {name!r} is still {last.state.secondary} after {timeout_seconds} s. "
+            "It continues by itself; wait again, or stop it."
+        )
+    return last
+
+
+def changes(
+    read: ReadHistory, interval: PollInterval, timeout_seconds: float | None = None
+) -> Iterator[History]:
+    """The history now and after each change; ends with the job, or after the timeout."""
     deadline = time.monotonic() + (float("inf") if timeout_seconds is None else timeout_seconds)
-    told: History | None = None
+    last: History | None = None
     while True:
-        history = look()
-        if history != told:
-            told = history
+        history = read()
+        has_changed = history != last
+        if has_changed:
+            last = history
             yield history
         left = deadline - time.monotonic()
         if history.state.is_final or left <= 0:
             return
-        time.sleep(min(pause, left))
+        interval.wait(has_changed=has_changed, most=left)
 
 
 def follow(
-    look: Look, pause: float, reader: LogReader, rules: RuleUpdates | None = None
+    read: ReadHistory, new_lines: NewLines, interval: PollInterval, rules: RuleFeed | None = None
 ) -> Iterator[History | LogLine | Findings | Evaluation]:
-    """Each change and each line as it comes; the end of the job comes after its last line.
+    """Each change and each line as it comes; the final history comes after the last line.
 
-    With `rules`, what they find comes between, and after the end until they have read all of it.
+    With `rules`, their findings come between, and after that until they have read all data.
     """
-    told: History | None = None
+    last: History | None = None
     while True:
-        history = look()
-        is_final = history.state.is_final
-        if history != told and not is_final:
-            told = history
+        history = read()  # before the log: the log of a finished job is complete
+        has_changed = history != last
+        if has_changed and not history.state.is_final:
             yield history
-        yield from reader.lines(history.attempt, whole=is_final)
+        last = history
+        for line in new_lines(history):
+            has_changed = True
+            yield line
         if rules is not None:
             yield from rules.new(at_rest=True)
-        if is_final:
+        if history.state.is_final:
             yield history
             if rules is not None:
-                yield from _last_news(rules)
+                yield from _last_updates(rules, interval)
             return
-        time.sleep(pause)
+        interval.wait(has_changed=has_changed)
 
 
-def _last_news(rules: RuleUpdates) -> Iterator[Findings | Evaluation]:
+def _last_updates(rules: RuleFeed, interval: PollInterval) -> Iterator[Findings | Evaluation]:
     while not rules.is_over():
-        time.sleep(POLL_SECONDS)
+        interval.wait(has_changed=False, most=_RULES_SECONDS)
         yield from rules.new(at_rest=True)
     yield from rules.new()

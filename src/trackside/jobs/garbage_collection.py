@@ -85,7 +85,7 @@ class Disk:
         return [item for item in chosen if item.kind is not Kind.FOLDER or self._is_stored(item)]
 
     def remove(self, item: Item) -> bool:
-        """Whether it is gone: by now somebody may use it, or the store be away."""
+        """Whether it was removed: it may be in use by now, or the store unreachable."""
         try:
             return self._removed(item)
         except UNREADABLE as error:

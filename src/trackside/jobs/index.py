@@ -1,4 +1,4 @@
-"""The index: a table with one row per job, for listing, and the questions asked of it.
+"""The index: a table with one row per job, for listing, and its queries.
 
 Here is the SQL that every database understands; `sqlite_index` and `postgres_index` hold a schema
 and a connection each. A row holds nothing that the jobs' folders and object storage do not.
@@ -99,7 +99,7 @@ class Order(Enum):
     STATUS = ("status", "created", "name")
 
     def key(self, row: JobSummary) -> tuple[Any, ...]:
-        """Where a listing in this order goes on after this row."""
+        """Where a listing in this order continues after this row."""
         return tuple(getattr(row, column) for column in self.value)
 
 
@@ -150,7 +150,7 @@ _PUT = (
     " WHERE jobs.home IN ('', excluded.home)"
     " AND (jobs.ended IS NULL OR excluded.ended IS NOT NULL)"
 )
-# To claim again what one has claimed is no mistake: the answer to the first may have been lost.
+# A repeated claim is no error: the response to the first may have been lost.
 _CLAIM = (
     "INSERT INTO jobs (name, output, status, secondary, created, modified, home, claim)"
     f" VALUES (?, '', '{Status.IN_PROGRESS}', '{Secondary.STARTING}', ?, ?, ?, ?)"
@@ -239,7 +239,7 @@ class Index:
         self._database.write(("DELETE FROM jobs WHERE claim IS NULL", [()]))
 
     def claim(self, name: str, home: str, draft: str, now: float) -> bool:
-        """Whether the name is now this draft's: nobody had it. It becomes a row by `put`."""
+        """Whether the name is now this draft's: it was free. It becomes a row by `put`."""
         return self._database.write((_CLAIM, [(name, now, now, home, draft)])) > 0
 
     def claims(self, home: str) -> dict[str, str]:
@@ -252,12 +252,12 @@ class Index:
         sql = "DELETE FROM jobs WHERE name = ? AND claim = ?"
         self._database.write((sql, [(name, draft)]))
 
-    def ask_to_stop(self, name: str, now: float) -> None:
+    def request_stop(self, name: str, now: float) -> None:
         """Leave word for the home that holds the job."""
         sql = "UPDATE jobs SET stop_asked = ? WHERE name = ? AND ended IS NULL"
         self._database.write((sql, [(now, name)]))
 
-    def asked_to_stop(self, home: str) -> set[str]:
+    def requested_stops(self, home: str) -> set[str]:
         asked = "stop_asked IS NOT NULL AND ended IS NULL AND home = ?"
         return self._names(f"{_NAMES} AND {asked}", home)
 

@@ -1,7 +1,7 @@
-"""Lines of a log that may hold what is looked for. The rest is passed over block by block, a
+"""Lines of a log that may contain what is searched for. The rest is passed over block by block, a
 hundred times faster than line by line.
 
-`MayHold` is asked about blocks of whole lines and about single ones. Where it says no, none of the
+`MayHold` is called for blocks of whole lines and for single ones. Where it says no, none of the
 lines is wanted; where it says yes, some may be.
 """
 

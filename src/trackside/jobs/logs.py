@@ -1,6 +1,6 @@
 """A job's log, read by host and byte offset: from its folder while there is one, else from storage.
 
-Any reader can be ended at any byte and another go on from there, with nothing lost or doubled.
+A reader can stop at any byte and another continue from there; nothing is lost or repeated.
 """
 
 import heapq
@@ -55,12 +55,12 @@ class LogLine:
 
     @property
     def end(self) -> LogPosition:
-        """Where to go on after this line."""
+        """Where to continue after this line."""
         return LogPosition(self.attempt, self.offset + len(self.data))
 
 
 class LogReader:
-    """The hosts of one job, or one of them. Each call of `lines` goes on where the last ended."""
+    """All hosts of a job, or one of them. Each call of `lines` continues where the last stopped."""
 
     def __init__(
         self,
@@ -160,7 +160,7 @@ class LocalStream:
             return
         with file:
             status = self._log.stat()
-            # A last line that has not grown since we looked is a progress bar: show it as it is.
+            # A last line that has not grown since the last read is a progress bar: show it.
             whole = whole or status.st_size == self._seen_size
             self._seen_size = status.st_size
             for data in self._data(file, status.st_size, whole=whole):
@@ -186,7 +186,7 @@ class LocalStream:
 class StoredStream:
     """Reads chunks; one that repeats a part of another does no harm.
 
-    A line of which only a part is stored is held back, unless all is to be told.
+    A line of which only a part is stored is held back, unless all is to be returned.
     """
 
     def __init__(

@@ -51,8 +51,8 @@ class MachineResources:
         return None
 
     def __str__(self) -> str:
-        told = [amount(each.name, getattr(self, each.name)) for each in fields(self)]
-        return ", ".join(text for text in told if text[0] != "0") or "nothing"
+        parts = [amount(each.name, getattr(self, each.name)) for each in fields(self)]
+        return ", ".join(text for text in parts if text[0] != "0") or "nothing"
 
 
 def amount(what: str, value: float) -> str:

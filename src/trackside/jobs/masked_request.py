@@ -1,4 +1,4 @@
-"""A job's request, or what is told of it, without the values that look secret."""
+"""A job's request or description, without the values that look secret."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,22 +10,22 @@ _OWN = "Trackside"
 
 
 def masked(request: Mapping[str, Any]) -> dict[str, Any]:
-    """For whoever may not know them: `Environment`, hyperparameters, the parameters of rules and
+    """For callers without access: `Environment`, hyperparameters, the parameters of rules and
     the arguments of a program, by their names; and passwords in addresses."""
-    told = dict(request)
+    masked_copy = dict(request)
     for name in ("Environment", "HyperParameters"):
-        if name in told:
-            told[name] = _values(told[name])
+        if name in masked_copy:
+            masked_copy[name] = _values(masked_copy[name])
     for name in _RULES:
-        if name in told:
-            told[name] = [_rule(each) for each in told[name]]
-    own = told.get(_OWN)
+        if name in masked_copy:
+            masked_copy[name] = [_rule(each) for each in masked_copy[name]]
+    own = masked_copy.get(_OWN)
     if own is not None:
         if "options" in own:
-            told[_OWN] = {**own, "options": _options(own["options"])}
+            masked_copy[_OWN] = {**own, "options": _options(own["options"])}
         else:
-            told[_OWN] = _options(own)
-    return told
+            masked_copy[_OWN] = _options(own)
+    return masked_copy
 
 
 def masked_environment(request: Mapping[str, Any]) -> dict[str, Any]:

@@ -40,8 +40,8 @@ class Limit:
         return cls(**given)
 
     def __str__(self) -> str:
-        told = {each.name: getattr(self, each.name) for each in fields(self)}
-        given = {name: value for name, value in told.items() if value is not None}
+        limits = {each.name: getattr(self, each.name) for each in fields(self)}
+        given = {name: value for name, value in limits.items() if value is not None}
         if [*given] == ["jobs"]:
             return str(self.jobs or "none")
         return ",".join(f"{name}={value}" for name, value in given.items())

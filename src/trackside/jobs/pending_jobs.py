@@ -1,4 +1,4 @@
-"""How a job that waits is begun, and how it ends without ever having begun.
+"""How a queued job is started, and how it ends without ever having started.
 
 Both take one step in the journal, so that of a start and a stop at the same time one wins.
 """
@@ -65,7 +65,7 @@ def begin(
 
 
 def end(folder: JobFolder, home: Home, how: Secondary, message: str = "") -> History:
-    """End it if it waits; either way where it stands.
+    """End it if it is queued; returns its history either way.
 
     Its end is noted before it is written, so that `reconcile` sends what cannot be sent now. Should
     it begin just now instead, its supervisor takes the note away: therefore one that frees nothing.
@@ -85,7 +85,7 @@ def end(folder: JobFolder, home: Home, how: Secondary, message: str = "") -> His
 
 
 def has_ended_waiting(history: History) -> bool:
-    """Whether the job ended without ever having begun: it has no supervisor to send its end."""
+    """Whether the job ended without ever having started: no supervisor publishes its end."""
     before = history.transitions[-2:-1]
     return history.state.is_final and any(each.secondary is Secondary.PENDING for each in before)
 
@@ -127,7 +127,7 @@ def _start(
 
 
 def _end_rules(folder: JobFolder, spec: JobSpec, home: Home) -> None:
-    """Nobody will evaluate them: there is nothing to look at."""
+    """No evaluator will run for them: there is no data."""
     now = time.time()
     ended = [
         replace(each, status=RuleStatus.STOPPED, details="The job never started.", is_over=True)

@@ -1,6 +1,6 @@
 """The database that several homes share, a Postgres: their index, and what else is kept in it.
 
-Every question gets an answer or `DatabaseUnreachable` within seconds, however the database died;
+Every query returns or raises `DatabaseUnreachable` within seconds, however the database died;
 while it is known to be gone, at once.
 """
 
@@ -26,7 +26,7 @@ ANSWER_SECONDS = 3.0
 CONNECT_SECONDS = 2
 MOST_CONNECTIONS = 8
 _RETRY_SECONDS = 1.0
-"""How long a database that did not answer is left alone."""
+"""How long a database that did not respond is not tried again."""
 _PATIENCE_LOG_SECONDS = 30.0
 _SCHEMES = ("postgresql://", "postgres://")
 # A connection that is refused has no error code, only a text.
@@ -44,13 +44,13 @@ class Postgres(Database):
         self.address = address_of(url)
         """For people: without the password."""
         self.num_outages = 0
-        """Whoever finds it grown has to look at everything again."""
+        """When it has grown, callers must read everything again."""
         self._room = BoundedSemaphore(MOST_CONNECTIONS)
         self._idle: deque[Connection] = deque()
         self._lock = Lock()
         self._is_migrated = False
         self._failure: DatabaseError | None = None
-        """What the database died of, until it answers again."""
+        """Why the database failed, until it responds again."""
         self._retry_at = 0.0
 
     def read(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
@@ -207,7 +207,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
                 ready = yield wanted
                 if not ready and time.monotonic() > deadline:
                     self.has_hung = True
-                    self.pgconn.finish()  # so that nobody waits for a rollback either
+                    self.pgconn.finish()  # so that no rollback is waited for either
                     raise psycopg.OperationalError(f"no answer within {ANSWER_SECONDS:.0f} s")
                 wanted = waits.send(ready)
         except StopIteration as end:

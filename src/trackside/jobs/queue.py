@@ -1,6 +1,6 @@
 """Whose turn it is: the jobs that wait, in order, and those that hold a part of the machine.
 
-Decides only; `scheduler.py` looks and acts. First come, first served within a priority.
+Decides only; `scheduler.py` reads and acts. First come, first served within a priority.
 """
 
 from bisect import bisect_left, insort
@@ -19,7 +19,7 @@ from trackside.records.layout import JobFolder
 from trackside.records.status import Secondary
 
 LimitOf = Callable[[str], Limit]
-"""How much jobs of somebody may use at a time."""
+"""How much the jobs of an owner may use at a time."""
 
 
 def no_limit(who: str) -> Limit:
@@ -35,7 +35,7 @@ class Entry:
     asked: MachineResources = MachineResources()
     """What of it the job asks for in its own words, rather than by its instance type."""
     who: str = ""
-    """Whose limit of jobs it counts against; nobody's when it did not come through a server."""
+    """Whose limit of jobs it counts against; none when it was not submitted through a server."""
     owner: str = ""
     """Whom it belongs to, and against whose limit of cores and GPUs it counts."""
     key: str = ""
@@ -179,9 +179,9 @@ class Queue:
     ) -> Iterator[tuple[Entry, Wait | None]]:
         """Why each job waits, in order; None for one that can be started now.
 
-        After the first that waits for room none can be started. `without` are not looked at.
+        After the first that waits for room none can be started. `without` are skipped.
         """
-        limit_of = cache(limit_of)  # asked once for each, not for each job
+        limit_of = cache(limit_of)  # called once per owner, not per job
         free = self.free
         shares = _Shares(self._running.values(), limit_of)
         head: str | None = None

@@ -1,6 +1,6 @@
 """Brings what is into line with what should be: a job that has not ended has living supervisors.
 
-`decide` is pure; `Reconciler` looks and acts. Whoever looks at a job runs it, any number at a time.
+`decide` is pure; `Reconciler` reads and acts. Every reader of a job runs it, any number at a time.
 Jobs that wait are left to a server's `scheduler.py`.
 """
 
@@ -62,7 +62,7 @@ class SeenHost:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """For the first time: whoever was about to died between the intent and the process."""
+    """For the first time: the starter died between the intent and the process."""
 
     seen: SeenHost
 
@@ -106,14 +106,14 @@ class Reconciler:
     home: Home
     launcher: Launcher
     _queued: dict[str, tuple[int, int]] = field(default_factory=dict, compare=False)
-    """Size and time of the journals of jobs that were last seen to wait: one look for each."""
+    """Size and time of the journals of jobs that were queued when last read."""
     _pulses: dict[str, evaluator_process.Pulse] = field(default_factory=dict, compare=False)
-    """Of evaluators that go on after their job's end."""
+    """Of evaluators that continue after their job's end."""
     _away: dict[str, float] = field(default_factory=dict, compare=False)
     """Output locations that could not be reached, and until when they are left alone."""
 
     def reconcile(self, name: str) -> None:
-        """Nothing to do, somebody else at it, or a job that ended: all silent."""
+        """Does nothing, without an error, when another process does it or the job has finished."""
         folder = self.home.job(name)
         look = Journal(folder.journal).version_stamp()
         if self._queued.get(name) == look:
@@ -121,7 +121,7 @@ class Reconciler:
         self._queued.pop(name, None)
         if is_elsewhere(folder.host(FIRST_HOST, FIRST_ATTEMPT)):
             return None
-        state, seen = self._look(folder)
+        state, seen = self._inspect(folder)
         if state.is_queued:
             self._queued[name] = look
             return None
@@ -133,7 +133,7 @@ class Reconciler:
         with locked(folder) as mine:
             if not mine:
                 return None
-            state, seen = self._look(folder)  # as it is now that nobody else acts
+            state, seen = self._inspect(folder)  # as it is now that no other process acts
             never_started = seen and all(host.poll is None for host in seen)
             if never_started and not announced(folder, self.home):
                 return None
@@ -197,7 +197,7 @@ class Reconciler:
             handle = self.launcher.placement.start(command, environment, nonce=nonce, log=rules.log)
             evaluator_process.note_started(rules, handle["pid"])
 
-    def _look(self, folder: JobFolder) -> tuple[State, list[SeenHost]]:
+    def _inspect(self, folder: JobFolder) -> tuple[State, list[SeenHost]]:
         history = Journal(folder.journal).read()
         if history.state.is_final or history.state.is_queued:
             return history.state, []

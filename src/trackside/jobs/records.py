@@ -41,7 +41,7 @@ from trackside.storage.locate import locate_object
 logger = logging.getLogger(__name__)
 
 UNREADABLE = (TracksideError, OSError, ValueError, KeyError, TypeError)
-"""What reading a job's files may raise when somebody else has been at them."""
+"""What reading a job's files may raise when another process has changed them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Record:
     folder: JobFolder | None
     """None when this machine has no folder of it (any more)."""
     stopped_rules: frozenset[RuleKey] = frozenset()
-    """Those that somebody has asked to end."""
+    """Those that were requested to stop."""
     submitter: Submitter = Submitter()
 
 
@@ -164,8 +164,8 @@ def read_rules(record: Record, home: Home) -> list[Evaluation]:
             known = parse_evaluations(fetch(uri, home), uri)
     except UNREADABLE:
         known = []
-    told = all_evaluations(record.spec, known, record.history.created)
-    return [_stopping(each) if each.key in record.stopped_rules else each for each in told]
+    evaluations = all_evaluations(record.spec, known, record.history.created)
+    return [_stopping(each) if each.key in record.stopped_rules else each for each in evaluations]
 
 
 def _stopping(evaluation: Evaluation) -> Evaluation:
@@ -208,7 +208,7 @@ def append_stored_note(keys: JobKeys, home: Home, what: str, **details: Any) -> 
 
 
 def has_source(spec: JobSpec, home: Home) -> bool:
-    """Whether the code that came with this job is stored; code from elsewhere is not looked at."""
+    """Whether the code that came with this job is stored; code from elsewhere is not checked."""
     if spec.source != JobKeys.of(spec).source:
         return True
     location = locate_object(spec.source, home=home.root)
@@ -220,7 +220,7 @@ def has_source(spec: JobSpec, home: Home) -> bool:
 
 
 def shareable(spec: JobSpec) -> JobSpec:
-    """Without the addresses at which its owner is told of the job."""
+    """Without the addresses at which its owner is notified."""
     hidden = notify_targets.masked(spec.options.notify)
     return replace(spec, options=replace(spec.options, notify=hidden)) if hidden else spec
 

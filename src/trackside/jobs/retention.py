@@ -19,7 +19,7 @@ class Kind(StrEnum):
     """In the order in which they go when space is short."""
 
     LEFTOVER = "leftover"
-    """Of a process that was killed: nobody comes back for it."""
+    """Of a process that was killed: it is never used again."""
     WORKING = "working files"
     """The /opt/ml of a job that has ended."""
     OVERLAY = "overlay"

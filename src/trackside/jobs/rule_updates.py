@@ -1,4 +1,4 @@
-"""What a job's rules have come to since one last looked: findings, and statuses that changed.
+"""New results of a job's rules since the last poll: findings, and statuses that changed.
 
 Read from the job's folder while there is one, else from storage; written by the job's evaluator.
 """
@@ -16,9 +16,9 @@ from trackside.records.rule_status import Evaluation, parse_evaluations
 from trackside.storage.locate import locate_object
 
 AFTER_END_SECONDS = 120.0
-"""How long whoever waits for a job also waits for rules that still read its data."""
+"""How long a wait for a job also waits for rules that still read its data."""
 _START_SECONDS = 10.0
-"""In which somebody starts an evaluator, if any is to come."""
+"""Within which an evaluator is started, if one will be."""
 _HOLD_SECONDS = 0.5
 """How long findings are held back while more of them are being filed."""
 
@@ -27,7 +27,7 @@ Findings = tuple[Finding, ...]
 
 
 class RuleUpdates:
-    """Each call of `new` goes on where the last ended."""
+    """Each call of `new` continues where the last stopped."""
 
     def __init__(self, record: Record, home: Home) -> None:
         self._record = record
@@ -36,8 +36,8 @@ class RuleUpdates:
         self._offset = 0
         self._size = 0
         self._grows_since: float | None = None
-        self._told: dict[RuleKey, Evaluation] = {}
-        self._looked: tuple[int, int] | None = None
+        self._reported: dict[RuleKey, Evaluation] = {}
+        self._version: tuple[int, int] | None = None
         self._ended_at: float | None = None
 
     def new(self, *, at_rest: bool = False) -> Iterator[Findings | Evaluation]:
@@ -54,14 +54,14 @@ class RuleUpdates:
         if found := tuple(parse_findings(self._new_lines(), f"the findings of job {job}")):
             yield found
         for evaluation in parse_evaluations(statuses or b"[]", f"the rules' statuses of job {job}"):
-            known = self._told.get(evaluation.key)
-            self._told[evaluation.key] = evaluation
+            known = self._reported.get(evaluation.key)
+            self._reported[evaluation.key] = evaluation
             if known is None or known.status is not evaluation.status:
                 yield evaluation
 
     def is_over(self) -> bool:
         """Whether to stop waiting for more, once the job itself has ended: everything is judged
-        and where it lasts, or nobody is at it, or it takes too long."""
+        and stored, or no evaluator runs, or it takes too long."""
         folder = self._record.folder
         if not self._has_rules or folder is None:
             return True
@@ -75,7 +75,7 @@ class RuleUpdates:
         return waited > _START_SECONDS or not folder.rules.root.exists()
 
     def _is_growing(self) -> bool:
-        """Since the last time it was asked; for a moment only, however long it goes on."""
+        """Since the last call; true for a moment only, however long it grows."""
         if self._record.folder is None:
             return False
         size = _size(self._record.folder.rules.findings)
@@ -106,10 +106,10 @@ class RuleUpdates:
             return self._stored("statuses.json")
         try:
             status = folder.rules.statuses.stat()
-            look = (status.st_ino, status.st_mtime_ns)
-            if look == self._looked:
+            version = (status.st_ino, status.st_mtime_ns)
+            if version == self._version:
                 return b""
-            self._looked = look
+            self._version = version
             return folder.rules.statuses.read_bytes()
         except FileNotFoundError:
             return b""

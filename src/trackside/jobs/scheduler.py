@@ -1,7 +1,7 @@
 """Starts the jobs that wait, while a server runs: `queue.py` says whose turn it is.
 
 The folders are the truth: what this remembers is read from them again after any death. Of several
-servers of one home the one that holds a lock is at work; the others stand by.
+servers of one home the one that holds a lock works; the others wait for it.
 """
 
 import fcntl
@@ -31,10 +31,10 @@ from trackside.system.worker import Worker
 
 logger = logging.getLogger(__name__)
 
-LOOK_SECONDS = 2.0
-"""How often all folders of unfinished jobs are looked at: what other processes did is found so."""
+SCAN_SECONDS = 2.0
+"""How often all folders of unfinished jobs are scanned, for what other processes did."""
 QUICK_SECONDS = 0.05
-"""How often, while a job waits, those that hold the machine are looked at."""
+"""How often, while a job waits, those that use the machine are inspected."""
 AGAIN_SECONDS = 2.0
 """After which a job that could not be started is tried again."""
 _REMEMBERED = 10_000
@@ -42,15 +42,15 @@ _CLOSE_SECONDS = 10.0
 
 
 class SchedulerSignal:
-    """Tells the scheduler of this process about jobs; others' are found by looking."""
+    """Notifies the scheduler of this process of jobs; those of others are found by scanning."""
 
     def __init__(self) -> None:
         self._names: deque[str] = deque(maxlen=_REMEMBERED)
-        self.on_ring: Callable[[], None] = lambda: None
+        self.on_notify: Callable[[], None] = lambda: None
 
-    def ring(self, name: str) -> None:
+    def notify(self, name: str) -> None:
         self._names.append(name)
-        self.on_ring()
+        self.on_notify()
 
     def take(self) -> set[str]:
         """The names since the last time."""
@@ -78,26 +78,26 @@ class Plan:
 class Scheduler:
     """Owns one thread, inside the block."""
 
-    def __init__(self, plan: Plan, bell: SchedulerSignal) -> None:
+    def __init__(self, plan: Plan, signal: SchedulerSignal) -> None:
         self._plan = plan
-        self._bell = bell
+        self._signal = signal
         self._queue = Queue(plan.capacity)
-        self._looks: dict[str, tuple[int, int]] = {}
+        self._versions: dict[str, tuple[int, int]] = {}
         self._deadlines: list[tuple[float, str]] = []
         self._again: dict[str, float] = {}
-        self._looked_at: float | None = None
+        self._scanned_at: float | None = None
         self._settled = -1
         self._folders_at: int | None = None
         self._lock: int | None = None
         self._worker = Worker(
             "trackside-scheduler",
             self._tick,
-            interval=LOOK_SECONDS,
+            interval=SCAN_SECONDS,
             retry_seconds=(AGAIN_SECONDS, 5 * AGAIN_SECONDS),
             at_end=self._release,
             problem="jobs could not be scheduled; trying again",
         )
-        bell.on_ring = self._worker.wake
+        signal.on_notify = self._worker.wake
 
     def __enter__(self) -> Self:
         self._worker.start()
@@ -109,11 +109,11 @@ class Scheduler:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Jobs that run go on; those that wait are the next server's."""
+        """Running jobs continue; queued ones are left to the next server."""
         self._worker.close(_CLOSE_SECONDS)
 
     def _tick(self) -> float:
-        self._take_turn(self._bell.take())
+        self._take_turn(self._signal.take())
         return self._pause()
 
     def _release(self) -> None:
@@ -122,27 +122,27 @@ class Scheduler:
 
     def _pause(self) -> float:
         if not self._queue.waiting:
-            return LOOK_SECONDS
-        due = self._deadlines[0][0] - time.monotonic() if self._deadlines else LOOK_SECONDS
+            return SCAN_SECONDS
+        due = self._deadlines[0][0] - time.monotonic() if self._deadlines else SCAN_SECONDS
         return max(0.0, min(QUICK_SECONDS, due))
 
     def _take_turn(self, names: set[str]) -> None:
         if not self._is_at_work():
-            self._looked_at = time.monotonic()
+            self._scanned_at = time.monotonic()
             return
         for name in names:
-            self._look_at(name)
-        if self._looked_at is None or time.monotonic() - self._looked_at >= LOOK_SECONDS:
-            self._look_at_all()
+            self._inspect(name)
+        if self._scanned_at is None or time.monotonic() - self._scanned_at >= SCAN_SECONDS:
+            self._inspect_all()
         if not self._queue.waiting:
             return
         for entry in self._queue.running:
-            self._look_at(entry.name)
+            self._inspect(entry.name)
         self._end_overdue()
         self._start()
 
     def _is_at_work(self) -> bool:
-        """The lock dies with its holder, so that another server takes over at its next look."""
+        """The lock dies with its holder, so that another server takes over at its next scan."""
         if self._lock is not None:
             return True
         path = self._plan.home.server.scheduler_lock
@@ -158,19 +158,19 @@ class Scheduler:
         self._lock = descriptor
         return True
 
-    # Looking
+    # Scanning
 
-    def _look_at_all(self) -> None:
+    def _inspect_all(self) -> None:
         """At folders that are new, and at each job that is known: it may have been stopped, tagged
         or begun by another process."""
         known = [entry.name for entry in (*self._queue.waiting, *self._queue.running)]
         for name in known:
-            self._look_at(name)
+            self._inspect(name)
         if self._folders_have_changed():
             for name in self._plan.unfinished():
                 if name not in self._queue:
-                    self._look_at(name)
-        self._looked_at = time.monotonic()
+                    self._inspect(name)
+        self._scanned_at = time.monotonic()
         self._settled = -1  # a limit may have been changed
 
     def _folders_have_changed(self) -> bool:
@@ -180,12 +180,12 @@ class Scheduler:
         self._folders_at = changed_at
         return True
 
-    def _look_at(self, name: str) -> None:
+    def _inspect(self, name: str) -> None:
         """Take a job in, or forget it, as its folder says."""
         folder = self._plan.home.job(name)
         try:
-            look = Journal(folder.journal).version_stamp()
-            if look == self._looks.get(name):
+            version = Journal(folder.journal).version_stamp()
+            if version == self._versions.get(name):
                 return
             record = read_folder(folder)
         except JobNotFound:
@@ -199,15 +199,15 @@ class Scheduler:
         if not record.history.state.is_queued:
             self._queue.hold(entry)
         else:
-            if name not in self._looks:
+            if name not in self._versions:
                 self._note_deadline(record)
             self._queue.wait(entry)
-        self._looks[name] = look
+        self._versions[name] = version
         return None
 
     def _forget(self, name: str) -> None:
         self._queue.drop(name)
-        self._looks.pop(name, None)
+        self._versions.pop(name, None)
         self._again.pop(name, None)
 
     # Waiting too long
@@ -227,7 +227,7 @@ class Scheduler:
                 longest = _longest_wait(read_folder(folder))
                 message = f"Not started within {longest} seconds"
                 pending_jobs.end(folder, self._plan.home, Secondary.MAX_WAIT_EXCEEDED, message)
-            self._look_at(name)
+            self._inspect(name)
 
     # Starting
 
@@ -235,7 +235,7 @@ class Scheduler:
         now = time.monotonic()
         again = {name: at for name, at in self._again.items() if at > now}
         if self._queue.num_changes == self._settled and len(again) == len(self._again):
-            return  # nothing has changed since nobody could be started
+            return  # nothing has changed since no job could be started
         self._again = again
         for entry in self._startable(frozenset(again)):
             if self._worker.is_closing:
@@ -262,7 +262,7 @@ class Scheduler:
             logger.warning("job %s is not started yet: %r", name, error)
         if begun is Begun.NOT_YET:
             self._again[name] = time.monotonic() + AGAIN_SECONDS
-        self._look_at(name)
+        self._inspect(name)
 
     def _gpus_for(self, entry: Entry) -> list[str] | None:
         """None where there are none to be shared out."""

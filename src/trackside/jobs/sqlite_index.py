@@ -95,7 +95,7 @@ def is_damage(error: sqlite3.OperationalError) -> bool:
 
 
 def set_aside(path: Path) -> None:
-    """Keep a damaged index for whoever wants to look at it, out of the way."""
+    """Move a damaged index aside, for inspection."""
     path.replace(path.with_name(f"{path.name}.damaged"))
     for suffix in ("-wal", "-shm"):
         path.with_name(path.name + suffix).unlink(missing_ok=True)

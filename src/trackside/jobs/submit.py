@@ -82,7 +82,7 @@ class Submission:
     def _accepted(
         self, write: Callable[[JobFolder], None], publish: Callable[[], None]
     ) -> Iterator[JobFolder]:
-        """The claimed folder, whose supervisors nobody else may start inside the block."""
+        """The claimed folder; no other process may start its supervisors inside the block."""
         self._check()
         with self._draft(write) as draft, locked(draft):
             with self.claimed(self.spec.name, draft.root.name):

@@ -1,7 +1,7 @@
-"""Which jobs there are when several homes share a database: `Catalog`'s answers, for all of them.
+"""Which jobs there are when several homes share a database: `Catalog` for all of them.
 
-Each home keeps its own index and tells the database what is new in it. About this home's jobs the
-database is never asked, so that its absence costs new names and the view of the others' only.
+Each home has its own index and publishes its changes to the database. About this home's jobs the
+database is never queried, so that its absence costs new names and the view of the others' only.
 """
 
 import logging
@@ -27,7 +27,7 @@ from trackside.records.layout import Home, JobFolder
 logger = logging.getLogger(__name__)
 
 _RECENT_SECONDS = 120.0
-"""Jobs that changed within are looked at anew: another process may have told the local index."""
+"""Jobs that changed within are read again: another process may have updated the local index."""
 _COMPARE_SECONDS = 600.0
 """How often everything is compared, whatever happened."""
 _ROWS_AT_ONCE = 500
@@ -41,11 +41,11 @@ class TeamCatalog:
         self._local = Catalog(home)
         self._database = database
         self._index = Index(database)
-        self._told: dict[str, JobSummary] = {}
+        self._published: dict[str, JobSummary] = {}
         """What the database knows of the jobs that may yet change, or did a moment ago."""
         self._num_outages_seen = -1
         self._compare_at = 0.0
-        self._telling = Lock()
+        self._publishing = Lock()
 
     @cached_property
     def identity(self) -> str:
@@ -105,23 +105,23 @@ class TeamCatalog:
         self._local.add(name)
         row = self._local.find(name)
         if row is not None:
-            with suppress(DatabaseError), self._telling:
-                self._tell([row])
+            with suppress(DatabaseError), self._publishing:
+                self._publish([row])
 
     def forget(self, name: str) -> None:
-        with self._telling:
+        with self._publishing:
             self._index.put([], forget=[name])
-            self._told.pop(name, None)
+            self._published.pop(name, None)
         self._local.forget(name)
 
     def reindex(self, locations: Sequence[str]) -> int:
         """Rows of other homes stay as they are; no name becomes free in between."""
         self._local.reindex(locations)
-        with self._telling:
+        with self._publishing:
             rows = self._local.select(Page(limit=None))
             finished = self._index.finished(self.identity)
             known = finished | self._index.unfinished(self.identity).keys()
-            self._tell(rows, forget=known - {row.name for row in rows})
+            self._publish(rows, forget=known - {row.name for row in rows})
         return len(self._index.finished() | self._index.unfinished().keys())
 
     @contextmanager
@@ -135,12 +135,12 @@ class TeamCatalog:
                 self._index.release(name, draft)
             raise
 
-    def ask_to_stop(self, name: str) -> None:
-        self._index.ask_to_stop(name, time.time())
+    def request_stop(self, name: str) -> None:
+        self._index.request_stop(name, time.time())
 
-    def asked_to_stop(self) -> set[str]:
+    def requested_stops(self) -> set[str]:
         with suppress(DatabaseError):
-            return self._index.asked_to_stop(self.identity)
+            return self._index.requested_stops(self.identity)
         return set()
 
     def _claim(self, name: str, draft: str) -> None:
@@ -161,14 +161,14 @@ class TeamCatalog:
 
     def _is_abandoned(self, name: str, draft: str) -> bool:
         """A submitter holds its draft's lock from before the claim until the folder is the job's:
-        so the draft is looked at first."""
+        so the draft is read first."""
         with suppress(FileNotFoundError), locked(JobFolder(self.home.jobs / draft)) as is_free:
             if not is_free:
                 return False
         return not self.home.job(name).root.exists()
 
     def _catch_up(self, *, recent: bool = False) -> None:
-        with self._telling:
+        with self._publishing:
             is_due = time.monotonic() > self._compare_at
             if is_due or self._num_outages_seen != self._database.num_outages:
                 return self._compare()
@@ -179,16 +179,18 @@ class TeamCatalog:
                 present |= {row.name: row for row in self._local.page(page)}
             ended = {
                 name: self._local.find(name)
-                for name, row in self._told.items()
+                for name, row in self._published.items()
                 if not row.is_final and name not in present
             }
             present |= {name: row for name, row in ended.items() if row is not None}
-            self._tell(present.values(), forget=[name for name, row in ended.items() if not row])
+            self._publish(present.values(), forget=[name for name, row in ended.items() if not row])
             if recent:
-                self._told = {name: row for name, row in self._told.items() if name in present}
+                self._published = {
+                    name: row for name, row in self._published.items() if name in present
+                }
 
     def _compare(self) -> None:
-        """Everything of this home, when nobody can tell what the database has missed."""
+        """Everything of this home, when it is unknown what the database has missed."""
         num_outages = self._database.num_outages
         rows = {row.name: row for row in self._local.select(Page(limit=None))}
         settled = self._index.settled(self.identity)
@@ -197,26 +199,26 @@ class TeamCatalog:
             name: self._local.stored_row(unfinished[name])
             for name in unfinished.keys() - rows.keys()
         }
-        self._told = dict(unfinished)
-        news = [row for name, row in rows.items() if name not in settled]
-        news += [row for row in lost.values() if row is not None]
-        self._tell(news, forget=[name for name, row in lost.items() if row is None])
-        self._told = {name: row for name, row in self._told.items() if not row.is_final}
+        self._published = dict(unfinished)
+        changed = [row for name, row in rows.items() if name not in settled]
+        changed += [row for row in lost.values() if row is not None]
+        self._publish(changed, forget=[name for name, row in lost.items() if row is None])
+        self._published = {name: row for name, row in self._published.items() if not row.is_final}
         self._num_outages_seen = num_outages
         self._compare_at = time.monotonic() + _COMPARE_SECONDS
 
-    def _tell(self, rows: Iterable[JobSummary], forget: Iterable[str] = ()) -> None:
+    def _publish(self, rows: Iterable[JobSummary], forget: Iterable[str] = ()) -> None:
         here = self._local.folder_names()
         owned = (replace(row, home=self.identity if row.name in here else "") for row in rows)
-        news = [row for row in owned if row != self._told.get(row.name)]
-        news.sort(key=attrgetter("name"))  # two homes that lock the same rows do so in one order
+        changed = [row for row in owned if row != self._published.get(row.name)]
+        changed.sort(key=attrgetter("name"))  # two homes that lock the same rows do so in one order
         gone = [*forget]
-        for start in range(0, max(len(news), len(gone)), _ROWS_AT_ONCE):
+        for start in range(0, max(len(changed), len(gone)), _ROWS_AT_ONCE):
             end = start + _ROWS_AT_ONCE
-            self._index.put(news[start:end], forget=gone[start:end])
-        self._told |= {row.name: row for row in news}
+            self._index.put(changed[start:end], forget=gone[start:end])
+        self._published |= {row.name: row for row in changed}
         for name in gone:
-            self._told.pop(name, None)
+            self._published.pop(name, None)
 
 
 def _identity(home: Home) -> str:

@@ -1,18 +1,21 @@
-"""Finds the database that the settings name, if any. Its driver is loaded only then."""
+"""Opens the index of jobs: this home's, or the database that the settings name. Each is loaded
+only when it is the one."""
 
 from typing import TYPE_CHECKING
 
 from trackside.errors import MissingExtra
-from trackside.jobs.catalog import Catalog
 from trackside.settings import Settings
 
 if TYPE_CHECKING:
+    from trackside.jobs.catalog import Catalog
     from trackside.jobs.postgres_index import Postgres
     from trackside.jobs.team_catalog import TeamCatalog
 
 
 def open_catalog(settings: Settings) -> "Catalog | TeamCatalog":
     if not settings.database:
+        from trackside.jobs.catalog import Catalog
+
         return Catalog(settings.layout)
     database = open_database(settings)
     from trackside.jobs.team_catalog import TeamCatalog
@@ -21,7 +24,7 @@ def open_catalog(settings: Settings) -> "Catalog | TeamCatalog":
 
 
 def open_database(settings: Settings) -> "Postgres":
-    """Connects when it is first asked."""
+    """Connects at the first query."""
     try:
         from trackside.jobs.postgres_index import Postgres
     except ImportError as error:

@@ -1,7 +1,7 @@
 """How a job is changed after it was submitted, and its tags; `records/job_updates.py` has what else
 can change.
 
-`job.json` is what was asked for and stays so; changes are notes in the journal, in order.
+`job.json` is the request and never changes; changes are notes in the journal, in order.
 """
 
 from collections.abc import Mapping, Sequence
@@ -49,11 +49,11 @@ def note(record: Record, home: Home, what: str, **details: Any) -> None:
     if record.folder is None:
         append_stored_note(record.keys, home, what, **details)
         return
-    # The record may be of before the end: only the journal tells whether a copy was stored.
+    # The record may be of before the end: only the journal shows whether a copy was stored.
     journal = Journal(record.folder.journal, lock_seconds=LOCK_SECONDS)
     if journal.note(what, **details).state.is_final:
         publish_journal(record.folder, home)
     else:
-        from trackside.records.host_processes import wake_supervisors  # not for who only reads tags
+        from trackside.records.host_processes import wake_supervisors  # not needed to read tags
 
         wake_supervisors(record.folder)

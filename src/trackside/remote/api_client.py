@@ -1,4 +1,4 @@
-"""Asks a server in the words of AWS: signed, and again where that helps. Its no is our error."""
+"""Sends signed AWS requests to a server, with retries. Error responses become our errors."""
 
 import hashlib
 import itertools
@@ -16,12 +16,12 @@ from typing import Any
 from trackside.errors import KeyRefused, ServerError
 from trackside.jobs.describe import REGION
 from trackside.profiles import Key, Server, no_key
-from trackside.remote.connections import SLOW_SECONDS, Answer, Connections
+from trackside.remote.connections import SLOW_SECONDS, Connections, Response
 from trackside.remote.error_responses import not_ours, refused, unreachable
 from trackside.remote.retry_policy import (
-    FOR_A_PERSON,
+    SHORT_RETRY,
     RetryPolicy,
-    is_worth_asking_again,
+    is_worth_retrying,
     pause_before,
 )
 from trackside.sigv4 import Request, Scope, signed_headers
@@ -56,86 +56,91 @@ class ApiClient:
         given: Mapping[str, Any],
         *,
         job: str = "",
-        retry_policy: RetryPolicy = FOR_A_PERSON,
+        retry_policy: RetryPolicy = SHORT_RETRY,
     ) -> dict[str, Any]:
         """An operation such as `SageMaker.StopTrainingJob`; `job` is the one that it is about."""
         body = json.dumps(given).encode()
         headers = {"content-type": _CONTENT_TYPE, "x-amz-target": target}
         service = _SERVICES[target.partition(".")[0]]
         request = Request("POST", "/", "", headers)
-        answer, tries = self._answered(request, body, service, retry_policy)
-        if answer.status != 200:
-            raise refused(answer, self.url, self._key.id, job, is_repeated=tries > 1)
+        response, tries = self._send_with_retries(request, body, service, retry_policy)
+        if response.status != 200:
+            raise refused(response, self.url, self._key.id, job, is_repeated=tries > 1)
         try:
-            return dict(json.loads(answer.body or b"{}"))
+            return dict(json.loads(response.body or b"{}"))
         except ValueError:
-            raise not_ours(answer, self.url) from None
+            raise not_ours(response, self.url) from None
 
     def make_bucket(self, name: str) -> None:
-        """If there is none; whoever writes to it is told what else is wrong."""
+        """Unless it exists; other errors are reported when it is written to."""
         with suppress(ServerError):
-            self._answered(Request("PUT", f"/{name}", "", {}), b"", "s3", FOR_A_PERSON)
+            self._send_with_retries(Request("PUT", f"/{name}", "", {}), b"", "s3", SHORT_RETRY)
 
-    def _answered(
+    def _send_with_retries(
         self, request: Request, body: bytes, service: str, retry_policy: RetryPolicy
-    ) -> tuple[Answer, int]:
-        """The answer, and how many times it took to ask."""
-        began, news = time.monotonic(), _News(self.url, retry_policy)
+    ) -> tuple[Response, int]:
+        """The response, and the number of tries."""
+        began, wait_log = time.monotonic(), _WaitLog(self.url, retry_policy)
         for tries in itertools.count(1):
-            answer, trouble = self._tried(request, body, service, retry_policy, news)
+            response, failure = self._tried(request, body, service, retry_policy, wait_log)
             elapsed = time.monotonic() - began
-            pause = pause_before(tries, elapsed, trouble.limit_seconds, trouble.retry_seconds)
-            if answer is not None and (
-                pause is None or not is_worth_asking_again(answer.status, tries)
+            pause = pause_before(tries, elapsed, failure.limit_seconds, failure.retry_seconds)
+            if response is not None and (
+                pause is None or not is_worth_retrying(response.status, tries)
             ):
-                return answer, tries
+                return response, tries
             if pause is None:
-                raise unreachable(self.url, trouble.cause) from trouble.error
+                raise unreachable(self.url, failure.cause) from failure.error
             if elapsed + pause >= SLOW_SECONDS:
-                news.tell(trouble.cause, trouble.limit_seconds)
+                wait_log.log(failure.cause, failure.limit_seconds)
             time.sleep(pause)
         raise AssertionError("counting has no end")
 
     def _tried(
-        self, request: Request, body: bytes, service: str, retry_policy: RetryPolicy, news: "_News"
-    ) -> "tuple[Answer | None, _Trouble]":
-        """Once; the trouble counts where there is no answer, or one that is worth nothing."""
+        self,
+        request: Request,
+        body: bytes,
+        service: str,
+        retry_policy: RetryPolicy,
+        wait_log: "_WaitLog",
+    ) -> "tuple[Response | None, _Failure]":
+        """One try; the failure matters where there is no response, or one worth a retry."""
         try:
-            answer = self._ask(request, body, service, news)
+            response = self._send(request, body, service, wait_log)
         except SSLCertVerificationError as error:
             raise unreachable(self.url, f"its certificate is refused ({error})") from error
         except (OSError, HTTPException) as error:
-            return None, _Trouble(_words(error), retry_policy.away_seconds, error=error)
-        cause = f"it answers {answer.status}"
-        return answer, _Trouble(cause, retry_policy.busy_seconds, _retry_seconds(answer))
+            return None, _Failure(_cause(error), retry_policy.away_seconds, error=error)
+        cause = f"it answers {response.status}"
+        return response, _Failure(cause, retry_policy.busy_seconds, _retry_seconds(response))
 
-    def _ask(self, request: Request, body: bytes, service: str, news: "_News") -> Answer:
+    def _send(self, request: Request, body: bytes, service: str, wait_log: "_WaitLog") -> Response:
         now = self._clock()
         scope = Scope(self._key.id, f"{now:%Y%m%d}", REGION, service)
         named = {**request.headers, "host": self._connections.host}
         whole = Request(request.method, request.path, request.query, named)
         digest = hashlib.sha256(body).hexdigest()
         headers = signed_headers(whole, digest, scope, now, self._key.secret)
-        return self._connections.ask(
-            request.method, request.path, headers, body, slow=news.tell_silence
+        return self._connections.send(
+            request.method, request.path, headers, body, slow=wait_log.log_silence
         )
 
 
-class _News:
-    """Why an answer takes so long, told once."""
+class _WaitLog:
+    """Logs once why a response takes so long."""
 
     def __init__(self, url: str, retry_policy: RetryPolicy) -> None:
         self._url = url
         self._retry_policy = retry_policy
-        self._is_told = False
+        self._is_logged = False
 
-    def tell_silence(self) -> None:
-        self.tell("it does not answer", self._retry_policy.away_seconds)
+    def log_silence(self) -> None:
+        self.log("it does not answer", self._retry_policy.away_seconds)
 
-    def tell(self, cause: str, most_seconds: float) -> None:
-        if self._is_told:
+    def log(self, cause: str, most_seconds: float) -> None:
+        if self._is_logged:
             return
-        self._is_told = True
+        self._is_logged = True
         most = f"{most_seconds:.0f} s" if most_seconds < 120 else f"{most_seconds / 60:.0f} min"
         limit = f", {most} at most" if most_seconds else ""
         way_out = f" {self._retry_policy.way_out}".rstrip()
@@ -143,22 +148,22 @@ class _News:
 
 
 @dataclass(frozen=True, slots=True)
-class _Trouble:
+class _Failure:
     cause: str
     limit_seconds: float
     retry_seconds: float = 0.0
-    """As the server wishes."""
+    """From the server's Retry-After."""
     error: Exception | None = None
 
 
-def _retry_seconds(answer: Answer) -> float:
+def _retry_seconds(response: Response) -> float:
     try:
-        return float(answer.headers.get("retry-after", "0"))
+        return float(response.headers.get("retry-after", "0"))
     except ValueError:  # a date
         return 0.0
 
 
-def _words(error: Exception) -> str:
+def _cause(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return "it does not answer in time"
     return getattr(error, "strerror", None) or str(error) or type(error).__name__

@@ -1,4 +1,4 @@
-"""Connections to one server that are kept open, for any number of threads. Asks nothing twice."""
+"""A pool of connections to one server, for any number of threads. Never retries."""
 
 import select
 import ssl
@@ -16,14 +16,14 @@ _CONNECT_SECONDS = 5.0
 _SILENCE_SECONDS = 60.0
 """A connection without a byte for so long counts as broken."""
 SLOW_SECONDS = 3.0
-"""Whoever waits longer than this is told why."""
+"""After which the reason for a wait is logged."""
 _IDLE_SECONDS = 30.0
-"""Less than a server keeps one that nobody uses."""
+"""Less than a server keeps an idle one open."""
 _IDLE_MOST = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Response:
     status: int
     headers: Mapping[str, str]
     """Names in lower case."""
@@ -42,10 +42,10 @@ class Connections:
         self._proxy = _proxy_for(parts)
         self._idle: list[tuple[float, HTTPConnection]] = []
         self._lock = Lock()
-        # Its users are many and nobody's last: a client of jobs is not closed by hand.
+        # It has many users and no last one: clients of jobs are never closed explicitly.
         weakref.finalize(self, _close_all, self._idle)
 
-    def ask(
+    def send(
         self,
         method: str,
         path: str,
@@ -53,9 +53,9 @@ class Connections:
         body: bytes,
         *,
         slow: Callable[[], None] | None = None,
-    ) -> Answer:
-        """`OSError` or `HTTPException` when there is no whole answer to be had; `slow` is called
-        when none has begun to come for a while."""
+    ) -> Response:
+        """`OSError` or `HTTPException` without a complete response; `slow` is called when none has
+        started to arrive for a while."""
         line = self._kept() or self._opened()
         try:
             if self._proxy is None or self._tls is not None:
@@ -71,8 +71,8 @@ class Connections:
             line.close()
             raise
         self._keep(line)
-        told = {name.lower(): value for name, value in response.getheaders()}
-        return Answer(response.status, told, content)
+        lowered = {name.lower(): value for name, value in response.getheaders()}
+        return Response(response.status, lowered, content)
 
     def _opened(self) -> HTTPConnection:
         at = self.host if self._proxy is None else self._proxy.host
@@ -125,8 +125,8 @@ def _proxy_for(url: SplitResult) -> _Proxy | None:
     user, at, host = parts.netloc.rpartition("@")
     if not at:
         return _Proxy(host, {})
-    told = b64encode(unquote(user).encode()).decode()
-    return _Proxy(host, {"Proxy-Authorization": f"Basic {told}"})
+    credentials = b64encode(unquote(user).encode()).decode()
+    return _Proxy(host, {"Proxy-Authorization": f"Basic {credentials}"})
 
 
 def _close_all(idle: list[tuple[float, HTTPConnection]]) -> None:

@@ -12,7 +12,7 @@ from trackside.errors import (
     ServerUnreachable,
     TracksideError,
 )
-from trackside.remote.connections import Answer
+from trackside.remote.connections import Response
 
 _KEY_ADVICE = (
     "Check TRACKSIDE_ACCESS_KEY_ID and TRACKSIDE_SECRET_ACCESS_KEY, or `trackside login {}` again; "
@@ -30,14 +30,14 @@ _SHOWN_MOST = 200
 
 
 def refused(
-    answer: Answer, url: str, key_id: str, job: str, *, is_repeated: bool
+    response: Response, url: str, key_id: str, job: str, *, is_repeated: bool
 ) -> TracksideError:
-    """`is_repeated` when the same was asked before, and nobody knows whether it was done."""
+    """`is_repeated` when the request was sent before, with an unknown result."""
     try:
-        told = json.loads(answer.body)
-        code, text = str(told["__type"]).rpartition("#")[2], str(told["message"])
+        error = json.loads(response.body)
+        code, text = str(error["__type"]).rpartition("#")[2], str(error["message"])
     except (ValueError, KeyError, TypeError):
-        return not_ours(answer, url)
+        return not_ours(response, url)
     if code in _WRONG_KEY:
         return _key_refused(code, text, url, key_id)
     if code == "AccessDeniedException":
@@ -48,21 +48,21 @@ def refused(
             f"The server at {url} is older than this client ({trackside.__version__}): {text} "
             "Update the server."
         )
-    own = answer.headers.get(ERROR_HEADER, "")
+    own = response.headers.get(ERROR_HEADER, "")
     if own == JobNotFound.code or (job and text == _NOT_FOUND):
         return JobNotFound(job)
-    if answer.status >= 500 or answer.status == 429:
-        return unreachable(url, f"it answers {answer.status}: {text}")
+    if response.status >= 500 or response.status == 429:
+        return unreachable(url, f"it answers {response.status}: {text}")
     for cls in _plain_classes(TracksideError):
         if cls.code == own:
             return cls(text)
     return ServerError(text, service_code=code, is_repeated=is_repeated)
 
 
-def not_ours(answer: Answer, url: str) -> ServerError:
-    shown = answer.body.decode(errors="replace").strip()[:_SHOWN_MOST]
+def not_ours(response: Response, url: str) -> ServerError:
+    shown = response.body.decode(errors="replace").strip()[:_SHOWN_MOST]
     return ServerError(
-        f"What answers at {url} is no Trackside server: status {answer.status}, {shown!r}. "
+        f"What answers at {url} is no Trackside server: status {response.status}, {shown!r}. "
         "Check TRACKSIDE_URL."
     )
 

@@ -1,5 +1,5 @@
 """A job's log at a server, byte for byte, while the job runs and after: GetLogEvents of its hosts'
-streams, asked for bytes instead of events."""
+streams, with bytes instead of events."""
 
 import heapq
 from collections.abc import Iterator, Mapping
@@ -8,14 +8,14 @@ from typing import Any
 from trackside.jobs.logs import LogLine, LogPosition, SeenLogs, chosen_hosts, positions
 from trackside.jobs.records import Record
 from trackside.remote.api_client import ApiClient
-from trackside.remote.retry_policy import FOR_A_PERSON, RetryPolicy
+from trackside.remote.retry_policy import SHORT_RETRY, RetryPolicy
 
 GROUP = "/aws/sagemaker/TrainingJobs"
 _BEGIN = LogPosition(1, 0)
 
 
 class JobLog:
-    """The hosts of one job, or one of them. Each call of `lines` goes on where the last ended."""
+    """All hosts of a job, or one of them. Each call of `lines` continues where the last stopped."""
 
     def __init__(
         self,
@@ -24,13 +24,13 @@ class JobLog:
         host: str | None = None,
         after: SeenLogs | None = None,
         *,
-        retry_policy: RetryPolicy = FOR_A_PERSON,
+        retry_policy: RetryPolicy = SHORT_RETRY,
     ) -> None:
         self._client = client
         self._name = record.spec.name
         self._hosts = chosen_hosts(record, host)
         self._retry_policy = retry_policy
-        self._places = positions(record, after or {})
+        self._positions = positions(record, after or {})
         self._held: dict[str, LogPosition] = {}
         self._streams: dict[str, str] = {}
 
@@ -45,30 +45,30 @@ class JobLog:
 
     def tail(self, host: str, num_lines: int) -> list[str]:
         """The last lines of one host, for people."""
-        answer = self._ask(host, limit=num_lines)
-        return [event["message"] for event in answer["events"]]
+        response = self._send(host, limit=num_lines)
+        return [event["message"] for event in response["events"]]
 
     def _lines(self, host: str, *, whole: bool) -> Iterator[LogLine]:
         is_last = False
         while not is_last:
-            place = self._places.get(host, _BEGIN)
-            page = self._ask(host, Trackside=place._asdict())["Trackside"]
+            position = self._positions.get(host, _BEGIN)
+            page = self._send(host, Trackside=position._asdict())["Trackside"]
             is_last = page["is_last"]
             for line in (_line(host, record) for record in page["lines"]):
                 if not whole and is_last and self._is_held(line):
                     return
-                self._places[host] = line.end
+                self._positions[host] = line.end
                 yield line
 
     def _is_held(self, line: LogLine) -> bool:
-        """A look ago it was another, or none."""
+        """At the last read it was another line, or none."""
         if line.data.endswith(b"\n") or self._held.get(line.host) == line.end:
             return False
         self._held[line.host] = line.end
         return True
 
-    def _ask(self, host: str, **asked: Any) -> dict[str, Any]:
-        return self._call("GetLogEvents", {"logStreamName": self._stream(host), **asked})
+    def _send(self, host: str, **request: Any) -> dict[str, Any]:
+        return self._call("GetLogEvents", {"logStreamName": self._stream(host), **request})
 
     def _stream(self, host: str) -> str:
         if not self._streams:
@@ -77,20 +77,20 @@ class JobLog:
         return self._streams[host]
 
     def _stream_names(self) -> Iterator[str]:
-        asked = {"logStreamNamePrefix": f"{self._name}/"}
+        request = {"logStreamNamePrefix": f"{self._name}/"}
         while True:
-            answer = self._call("DescribeLogStreams", asked)
-            yield from (stream["logStreamName"] for stream in answer["logStreams"])
-            if "nextToken" not in answer:
+            response = self._call("DescribeLogStreams", request)
+            yield from (stream["logStreamName"] for stream in response["logStreams"])
+            if "nextToken" not in response:
                 return
-            asked["nextToken"] = answer["nextToken"]
+            request["nextToken"] = response["nextToken"]
 
-    def _call(self, operation: str, asked: Mapping[str, Any]) -> dict[str, Any]:
-        given = {"logGroupName": GROUP, **asked}
+    def _call(self, operation: str, request: Mapping[str, Any]) -> dict[str, Any]:
+        given = {"logGroupName": GROUP, **request}
         target = f"Logs_20140328.{operation}"
         return self._client.call(target, given, job=self._name, retry_policy=self._retry_policy)
 
 
-def _line(host: str, told: Mapping[str, Any]) -> LogLine:
-    data = told["data"].encode("utf-8", "surrogateescape")
-    return LogLine(host, told["attempt"], told["offset"], told["time"], data)
+def _line(host: str, record: Mapping[str, Any]) -> LogLine:
+    data = record["data"].encode("utf-8", "surrogateescape")
+    return LogLine(host, record["attempt"], record["offset"], record["time"], data)

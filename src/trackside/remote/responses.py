@@ -1,4 +1,4 @@
-"""A server's answers about jobs as the records that the embedded path has."""
+"""Converts a server's responses about jobs to the records used on this machine."""
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
@@ -13,50 +13,50 @@ from trackside.records.owners import Submitter
 from trackside.records.spec import IGNORED, JobSpec
 from trackside.records.status import Secondary, State, Status
 
-_ASKED = {
+_REQUEST_MEMBERS = {
     *IGNORED,
     *(each.metadata["member"].path.partition(".")[0] for each in fields(JobSpec) if each.metadata),
 }
 """What of a description is the request's own."""
 
 
-def described(answer: Mapping[str, Any]) -> dict[str, Any]:
+def described(response: Mapping[str, Any]) -> dict[str, Any]:
     """Times as aware datetimes, as the embedded path gives them."""
-    told = {key: _timed(key, value) for key, value in answer.items() if key != "Trackside"}
-    return {**told, "Trackside": answer["Trackside"]}
+    members = {key: _timed(key, value) for key, value in response.items() if key != "Trackside"}
+    return {**members, "Trackside": response["Trackside"]}
 
 
-def record_of(answer: Mapping[str, Any]) -> Record:
+def record_of(response: Mapping[str, Any]) -> Record:
     """Without a folder: that is at the server."""
-    request = {key: value for key, value in answer.items() if key in _ASKED}
-    name, own = answer["TrainingJobName"], answer["Trackside"]
+    request = {key: value for key, value in response.items() if key in _REQUEST_MEMBERS}
+    name, own = response["TrainingJobName"], response["Trackside"]
     if own.get("max_runtime_seconds", 0) is None:  # AWS's form has no word for that
         limits = request["StoppingCondition"].items()
         without = {key: value for key, value in limits if key != "MaxRuntimeInSeconds"}
         request["StoppingCondition"] = without
     spec = JobSpec.from_request({**request, "Trackside": own["options"]})
     keys = JobKeys(own["output"].removesuffix(f"/{name}"), name)
-    history = history_of(answer)
-    # An older server does not tell the owner.
+    history = history_of(response)
+    # An older server does not return the owner.
     submitter = replace(Submitter.of(history), owner=own.get("owner") or "")
     return Record(spec, history, keys, None, submitter=submitter)
 
 
-def history_of(answer: Mapping[str, Any]) -> History:
-    """As far as a description tells it: times to the millisecond, and no number for each line."""
+def history_of(response: Mapping[str, Any]) -> History:
+    """As far as a description has it: times to the millisecond, and no number for each line."""
     transitions = tuple(
         Transition(
             Secondary(each["Status"]), each["StartTime"], each["StatusMessage"], each.get("EndTime")
         )
-        for each in answer["SecondaryStatusTransitions"]
+        for each in response["SecondaryStatusTransitions"]
     )
-    own = answer["Trackside"]
+    own = response["Trackside"]
     return History(
-        state=State(Status(answer["TrainingJobStatus"]), Secondary(answer["SecondaryStatus"])),
+        state=State(Status(response["TrainingJobStatus"]), Secondary(response["SecondaryStatus"])),
         version=len(transitions) + len(own["notes"]),
         transitions=transitions,
         attempt=own["attempt"],
-        failure_reason=answer.get("FailureReason"),
+        failure_reason=response.get("FailureReason"),
         notes=tuple(own["notes"]),
         stopping_rule=own.get("stopping_rule") or "",
     )

@@ -1,4 +1,4 @@
-"""How often and how long a server is asked again that is away or busy. Pure: waits for nothing."""
+"""How often and how long requests to an unreachable or busy server are retried. Pure."""
 
 import random
 from dataclasses import dataclass
@@ -6,32 +6,32 @@ from dataclasses import dataclass
 _FIRST_SECONDS = 0.1
 _LONGEST_SECONDS = 5.0
 _FAULTS_MOST = 4
-"""A server that breaks at a request will do so again: a 500 is not asked for long."""
+"""A server that fails at a request will do so again: a 500 is retried only a few times."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
     away_seconds: float
-    """With one that does not answer."""
+    """For a server that does not respond."""
     busy_seconds: float
-    """With one that says it cannot answer now."""
+    """For a server that responds that it is busy."""
     way_out: str = ""
-    """For whoever does not want to wait so long."""
+    """What a user can do who does not want to wait so long."""
 
 
-FOR_NOBODY = RetryPolicy(0.0, 0.0)
-"""Who can do without the answer."""
-FOR_A_PERSON = RetryPolicy(5.0, 60.0)
-"""Who sits and waits for the answer."""
-FOR_A_JOB = RetryPolicy(900.0, 900.0, "The job goes on by itself: Ctrl-C leaves it running.")
-"""Which goes on by itself: a server that is updated is back before its jobs have ended."""
+NO_RETRY = RetryPolicy(0.0, 0.0)
+"""For requests that are optional."""
+SHORT_RETRY = RetryPolicy(5.0, 60.0)
+"""For a user who waits for the response."""
+LONG_RETRY = RetryPolicy(900.0, 900.0, "The job goes on by itself: Ctrl-C leaves it running.")
+"""For following a job, which continues by itself: an updated server is back before it finishes."""
 
 
 def pause_before(
     next_try: int, elapsed_seconds: float, limit_seconds: float, at_least: float = 0.0
 ) -> float | None:
-    """Seconds, anywhere up to twice as many as before: those who were cut off together do not all
-    come back together. None when time is up, or `at_least` is too long. `next_try` is 1 for the
+    """Seconds, anywhere up to twice as many as before: clients that were cut off together do not
+    all reconnect together. None when time is up, or `at_least` is too long. `next_try` is 1 for the
     second."""
     left = limit_seconds - elapsed_seconds
     if left <= 0 or at_least > left:
@@ -40,7 +40,7 @@ def pause_before(
     return min(left, max(at_least, random.uniform(0, most)))
 
 
-def is_worth_asking_again(status: int, next_try: int) -> bool:
+def is_worth_retrying(status: int, next_try: int) -> bool:
     if status == 500:
         return next_try < _FAULTS_MOST
     return status in (429, 502, 503, 504)

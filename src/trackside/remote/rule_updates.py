@@ -1,5 +1,5 @@
-"""What the rules of a job at a server have come to since one last looked: as the job's evaluator
-publishes it to storage, a second after it knows."""
+"""New results of the rules of a job at a server since the last poll: its evaluator publishes them
+to storage within a second."""
 
 import time
 from collections.abc import Iterator
@@ -13,43 +13,46 @@ from trackside.records.finding import RuleKey, parse_findings
 from trackside.records.rule_status import Evaluation, RuleStatus, parse_evaluations
 from trackside.storage.locate import locate
 
-_LOOK_SECONDS = 1.0
+_POLL_SECONDS = 1.0
 _QUIET_SECONDS = 20.0
-"""Rules that say nothing for so long after the job's end have nobody at them."""
+"""Rules without an update for so long after the job's end have no evaluator."""
 
 
 class PublishedUpdates:
-    """Each call of `new` goes on where the last ended."""
+    """Each call of `new` continues where the last stopped."""
 
     def __init__(self, record: Record, home: Path) -> None:
         self._has_rules = evaluator_process.has_rules(record.spec)
         self._uri = record.keys.rules
         self._home = home
         self._offset = 0
-        self._told: dict[RuleKey, RuleStatus] = {}
+        self._reported: dict[RuleKey, RuleStatus] = {}
         self._seen: list[Evaluation] = []
-        self._looked_at = self._moved_at = -AFTER_END_SECONDS
+        self._polled_at = self._moved_at = -AFTER_END_SECONDS
         self._ended_at: float | None = None
 
-    def new(self) -> Iterator[Findings | Evaluation]:
-        """Findings in the order they were filed, then each rule whose status is another."""
+    def new(self, *, at_rest: bool = False) -> Iterator[Findings | Evaluation]:
+        """Findings in the order they were filed, then each rule whose status has changed.
+
+        `at_rest` makes no difference: what is published together is read together.
+        """
         now = time.monotonic()
-        if not self._has_rules or now - self._looked_at < _LOOK_SECONDS:
+        if not self._has_rules or now - self._polled_at < _POLL_SECONDS:
             return
-        self._looked_at = now
+        self._polled_at = now
         try:
             # Published in the other order: a status comes with the findings that it follows from.
             evaluations = parse_evaluations(self._get("statuses.json") or b"[]")
             found = self._new_findings()
         except StoreUnreachable:
-            return  # looked at again in a moment
+            return  # read again in a moment
         if found or evaluations != self._seen:
             self._moved_at, self._seen = now, evaluations
         if found:
             yield found
         for evaluation in evaluations:
-            if self._told.get(evaluation.key) is not evaluation.status:
-                self._told[evaluation.key] = evaluation.status
+            if self._reported.get(evaluation.key) is not evaluation.status:
+                self._reported[evaluation.key] = evaluation.status
                 yield evaluation
 
     def is_over(self) -> bool:
@@ -68,8 +71,8 @@ class PublishedUpdates:
         return tuple(parse_findings(whole))
 
     def _get(self, file: str, start: int = 0) -> bytes:
-        place = locate(self._uri, home=self._home, hurried=True).child(file)
+        location = locate(self._uri, home=self._home, hurried=True).child(file)
         try:
-            return place.store.get(place.key, start)
+            return location.store.get(location.key, start)
         except ObjectNotFound:
             return b""

@@ -1,4 +1,4 @@
-"""What a job takes along from this machine, brought to where the server's jobs find it."""
+"""Uploads what a job needs from this machine to where the server's jobs find it."""
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ from trackside.storage.transfer import upload
 logger = logging.getLogger(__name__)
 
 watched: ContextVar[Progress | None] = ContextVar("watched", default=None)
-"""Set by whoever wants to see how far it is: kept up to date while files are sent."""
+"""Set to show progress: updated while files are uploaded."""
 
 _MUCH_BYTES = 100_000_000
 
@@ -40,18 +40,18 @@ class JobUploads:
 
     def check(self) -> None:
         """`InvalidSpec`, `InputError` or `JobExists` before anything is sent."""
-        if wrong := [*_places_here(self.spec, self.client.url), *_no_text(self.spec)]:
+        if wrong := [*_local_paths(self.spec, self.client.url), *_no_text(self.spec)]:
             raise InvalidSpec(wrong)
         here = replace(self.spec, inputs=tuple(filter(_is_here, self.spec.inputs)))
         check_channels(here, Home(self.home))
         self._check_unused()
 
-    def bring(self) -> JobSpec:
+    def upload(self) -> JobSpec:
         """The spec as the server is to have it: with channels of this machine where they are
         then."""
         for uri, content in self.files.items():
             self._send(uri, content)
-        inputs = tuple(map(self._brought, self.spec.inputs))
+        inputs = tuple(map(self._uploaded, self.spec.inputs))
         if self.source is not None and self.spec.source is not None:
             self._send(self.spec.source, self.source)
         return replace(self.spec, inputs=inputs)
@@ -81,7 +81,7 @@ class JobUploads:
         self._sent.append(place)
         place.store.put(place.key, content)
 
-    def _brought(self, channel: Channel) -> Channel:
+    def _uploaded(self, channel: Channel) -> Channel:
         if not _is_here(channel):
             return channel
         place = locate(channel.uri, home=self.home)
@@ -101,7 +101,7 @@ class JobUploads:
 
 
 class _Meter:
-    """Counts what is sent, by several threads, for one who looks."""
+    """Counts what several threads have uploaded, to show progress."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
@@ -139,7 +139,7 @@ def _no_text(spec: JobSpec) -> Iterator[Violation]:
                 yield Violation(f"{member}[{index}]", word, advice)
 
 
-def _places_here(spec: JobSpec, url: str) -> Iterator[Violation]:
+def _local_paths(spec: JobSpec, url: str) -> Iterator[Violation]:
     """What lies below the output for want of another place is not told besides."""
     output = spec.output.uri
     parts = {

@@ -1,4 +1,4 @@
-"""What a rule does when it finds something, as the user asks for it; taken by the evaluator.
+"""What a rule does when it finds something, as the user configures it; the evaluator runs it.
 
 The first three and their written form are SageMaker's; the others are our own.
 """

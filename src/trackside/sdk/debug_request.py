@@ -95,8 +95,8 @@ def _with_needs(hook: DebuggerHookConfig, rules: Sequence[Rule]) -> DebuggerHook
     asked = list(hook.collection_configs or ())
     for rule in rules:
         asked += [each for each in rule.collections_to_save or () if each not in asked]
-    told = any(key.rpartition(".")[2] in _SCHEDULE for key in hook.hook_parameters or ())
-    asked += needed(rules, "HOOK" if told else "CONTRACT", [each.name for each in asked])
+    has_schedule = any(key.rpartition(".")[2] in _SCHEDULE for key in hook.hook_parameters or ())
+    asked += needed(rules, "HOOK" if has_schedule else "CONTRACT", [each.name for each in asked])
     return replace(hook, collection_configs=asked)
 
 

@@ -1,4 +1,4 @@
-"""What a job captures, as the user asks for it: only the request is made here.
+"""What a job captures, as the user configures it: only the request is made here.
 
 Which rules watch it is in `rule.py`; what they need saved is added by `debug_request.py`.
 """

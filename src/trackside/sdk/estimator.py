@@ -12,11 +12,11 @@ from trackside.errors import InvalidSpec, JobError
 from trackside.records.spec import JobSpec
 from trackside.sdk import arguments, hyperparameters
 from trackside.sdk.arguments import Arguments, in_arguments
-from trackside.sdk.git_state import git_look
+from trackside.sdk.git_state import reading_git
 from trackside.sdk.inputs import Inputs
 from trackside.sdk.job import Logs, TrainingJob
-from trackside.sdk.known_jobs import known_jobs, known_submitting
-from trackside.sdk.request import Ask, Request, make_request
+from trackside.sdk.known_jobs import known_jobs, known_submitter
+from trackside.sdk.request import FitArguments, Request, make_request
 from trackside.sdk.rule import AnyRule, ProfilerRule, Rule
 from trackside.sdk.user_warnings import caution
 from trackside.settings import Settings
@@ -55,17 +55,17 @@ class _Estimator(ABC):
         `InvalidSpec` before anything is created; `JobFailed` when the job ends that way. Stopping
         the wait (Ctrl-C) does not stop the job.
         """
-        submitting, jobs = known_submitting()
-        ask = Ask(inputs=inputs, job_name=job_name, experiment=experiment_config)
-        with git_look(self._arguments) as look:
-            request = make_request(self._all_arguments(), ask, self._encode, submitting.settings)
-            spec = look.added_to(request.spec)
-        source = _packed(request, submitting.settings)
+        jobs = known_submitter()
+        fit = FitArguments(inputs=inputs, job_name=job_name, experiment=experiment_config)
+        with reading_git(self._arguments) as git:
+            request = make_request(self._all_arguments(), fit, self._encode, jobs.settings)
+            spec = git.added_to(request.spec)
+        source = _packed(request, jobs.settings)
         try:
-            submitting.submit(spec, source=source, files=_contents(request.files))
+            jobs.submit(spec, source=source, files=_contents(request.files))
         except InvalidSpec as failure:
             raise in_arguments(failure, self._all_arguments()) from None
-        job = TrainingJob(request.spec.name, jobs)
+        job = TrainingJob(request.spec.name, jobs.jobs)
         self.latest_training_job = job
         self.jobs.append(job)
         if wait:
@@ -73,8 +73,8 @@ class _Estimator(ABC):
 
     def spec(self, inputs: Inputs | None = None, job_name: str | None = None) -> JobSpec:
         """The job that `fit` would start, checked, without starting it."""
-        ask = Ask(inputs=inputs, job_name=job_name)
-        return make_request(self._all_arguments(), ask, self._encode, known_jobs().settings).spec
+        fit = FitArguments(inputs=inputs, job_name=job_name)
+        return make_request(self._all_arguments(), fit, self._encode, known_jobs().settings).spec
 
     def hyperparameters(self) -> dict[str, Any]:
         return dict(self._hyperparameters)

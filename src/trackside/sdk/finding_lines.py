@@ -18,7 +18,7 @@ _NOTHING_TO_JUDGE = "nothing was saved to judge before the job failed"
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Findings of one rule at one step, as a person is told of them."""
+    """Findings of one rule at one step, as they are shown to a user."""
 
     head: str
     message: str
@@ -26,7 +26,7 @@ class Notice:
     findings: tuple[Finding, ...]
 
 
-class Teller:
+class FindingFormatter:
     """Says each advice once: the tenth layer, or rule, needs the same as the first.
 
     What a diagnosis has said, its findings do not say again.

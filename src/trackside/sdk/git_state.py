@@ -1,8 +1,8 @@
 """Which commit a job's code is of, as far as its folder says: the commit, its branch, where it came
 from, and whether tracked files were changed since.
 
-All but the last is read from `.git` itself. Whether files were changed only `git` can tell: it is
-started where there is a `.git`, works while the source is looked at, and is not waited for longer
+All but the last is read from `.git` itself. Whether files were changed only `git` knows: it is
+started where there is a `.git`, runs while the source is packed, and is not waited for longer
 than a moment. Nothing here fails a job.
 """
 
@@ -31,14 +31,14 @@ _OF_TRACKED = ("--porcelain", "--untracked-files=no", "--ignore-submodules=dirty
 
 
 @contextmanager
-def git_look(arguments: Mapping[str, Any]) -> Iterator["GitLook"]:
+def reading_git(arguments: Mapping[str, Any]) -> Iterator["GitReader"]:
     """At the folder that these arguments of an estimator have the source in; at nothing for one in
     storage, and for an image's own program."""
-    look = GitLook(_folder(arguments))
+    git = GitReader(_folder(arguments))
     try:
-        yield look
+        yield git
     finally:
-        look.close()
+        git.close()
 
 
 def _folder(arguments: Mapping[str, Any]) -> Path | None:
@@ -51,8 +51,8 @@ def _folder(arguments: Mapping[str, Any]) -> Path | None:
     return folder.absolute()
 
 
-class GitLook:
-    """A look that was begun; `state` waits for the rest of it."""
+class GitReader:
+    """A read in progress; `state` waits for the rest of it."""
 
     def __init__(self, folder: Path | None) -> None:
         self._repository = None if folder is None else _Repository.above(folder)
@@ -87,10 +87,10 @@ class GitLook:
         import subprocess
 
         try:
-            told, _ = self._status.communicate(timeout=WAIT_SECONDS)
+            output, _ = self._status.communicate(timeout=WAIT_SECONDS)
         except subprocess.TimeoutExpired:
             return None
-        return bool(told) if self._status.returncode == 0 else None
+        return bool(output) if self._status.returncode == 0 else None
 
     def close(self) -> None:
         if self._status is not None and self._status.poll() is None:
@@ -113,9 +113,9 @@ class _Repository:
             place = each / ".git"
             if place.is_dir():
                 return cls(place)
-            told = _text(place)
-            if told.startswith("gitdir:"):  # a working tree of its own, or a submodule
-                return cls(each / told.removeprefix("gitdir:").strip())
+            output = _text(place)
+            if output.startswith("gitdir:"):  # a working tree of its own, or a submodule
+                return cls(each / output.removeprefix("gitdir:").strip())
         return None
 
     def head(self) -> tuple[str, str]:

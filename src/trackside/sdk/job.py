@@ -1,4 +1,4 @@
-"""One job, by its name: where it stands, what it says, how to stop it."""
+"""One job, by its name: its status, its log, how to stop it."""
 
 import os
 import sys
@@ -11,12 +11,13 @@ from trackside.errors import JobNotFinished
 from trackside.records.journal import History
 from trackside.records.layout import JobKeys
 from trackside.records.status import Status
-from trackside.sdk.known_jobs import AnyJobs, AnyReading, known_reading
+from trackside.sdk.known_jobs import known_reader
 from trackside.sdk.user_warnings import caution
 from trackside.texts.shown_names import shown_name, wire_name
 
 if TYPE_CHECKING:  # loaded by the first question about a job, after its start
     from trackside.jobs.artifacts import Artifact
+    from trackside.jobs.job_service import JobReader, JobService
     from trackside.jobs.kept_files import KeptFile
     from trackside.jobs.logs import LogLine, SeenLogs
     from trackside.jobs.rule_updates import Findings
@@ -29,8 +30,8 @@ what the rules find and come to, False or "None" for nothing. Several in a list.
 
 
 def attach(name: str) -> "TrainingJob":
-    """A job that somebody started, running or ended. `JobNotFound` when there is none."""
-    job = TrainingJob(name, known_reading())
+    """An existing job, running or finished. `JobNotFound` when there is none."""
+    job = TrainingJob(name, known_reader())
     job.describe()
     return job
 
@@ -50,19 +51,19 @@ def rule_statuses(described: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 class TrainingJob:
-    def __init__(self, name: str, jobs: "AnyReading | Callable[[], AnyReading]") -> None:
+    def __init__(self, name: str, jobs: "JobReader | Callable[[], JobReader]") -> None:
         """`name` as it is on the wire, or as it is shown."""
         self.name = shown_name(name)
         self._wire_name = wire_name(name)
         self._known = jobs
 
     @cached_property
-    def _reading(self) -> AnyReading:
+    def _reading(self) -> "JobReader":
         return self._known() if callable(self._known) else self._known
 
     @cached_property
-    def _jobs(self) -> AnyJobs:
-        """For more than a look."""
+    def _jobs(self) -> "JobService":
+        """The whole service, for more than reading."""
         return self._reading.jobs()
 
     def __repr__(self) -> str:
@@ -163,7 +164,7 @@ class TrainingJob:
         return self._jobs.logs(self._wire_name, host=host, follow=follow, after=after)
 
     def stop(self) -> None:
-        """Ask it to stop; what it has made is kept. A job that has ended stays as it is."""
+        """Stop it; its output is kept. A finished job stays as it is."""
         self._jobs.stop(self._wire_name)
 
     def artifacts(self) -> "list[Artifact]":
@@ -176,13 +177,13 @@ class TrainingJob:
     def bring_back(self, folder: str | os.PathLike[str] = ".") -> list[Path]:
         """Copy those files here, each to its own path below `folder`. One that is another file here
         already stays; the job's is then written beside it, with the job's name in its own."""
-        from trackside.sdk.bring_back import bring_back  # few need it
+        from trackside.sdk.download import bring_back  # rarely needed
 
         found = (
             bring_back(file, Path(folder), self.name, lambda path: False)
             for file in self.kept_files()
         )
-        return [brought.path for brought in found]
+        return [file.path for file in found]
 
     def rule_job_summary(self) -> list[dict[str, Any]]:
         return rule_statuses(self.describe())
@@ -208,7 +209,7 @@ class TrainingJob:
 
     @property
     def environment_uri(self) -> str:
-        """Where it is told which packages its scripts had, a file for each host."""
+        """Where the lists of installed packages are, a file for each host."""
         return f"{self.describe()['Trackside']['output']}/trackside/environment"
 
     @property

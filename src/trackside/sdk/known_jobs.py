@@ -1,28 +1,23 @@
-"""The jobs that this process knows: those of a server if one is configured, else this machine's."""
+"""The jobs that this process works with: a server's if one is configured, else this machine's.
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias
+Each function returns a part of `JobService`, and loads only what that part needs.
+"""
+
+from typing import TYPE_CHECKING
 
 from trackside.errors import OnlyAtServer
 from trackside.profiles import chosen_server
 from trackside.settings import Settings, environment
 
 if TYPE_CHECKING:
+    from trackside.jobs.job_service import JobReader, JobService, JobSubmitter
     from trackside.jobs.jobs import Jobs
-    from trackside.jobs.reading import Reading
-    from trackside.jobs.submitting import Submitting
-    from trackside.remote.remote_jobs import RemoteJobs
-
-AnyJobs: TypeAlias = "Jobs | RemoteJobs"
-"""Either is loaded only when it is the one."""
-AnyReading: TypeAlias = "Reading | RemoteJobs"
-"""`AnyJobs` for who only looks: of this machine's less is loaded."""
 
 
-def known_jobs() -> AnyJobs:
-    """Supervisors of this machine inherit this process's environment: credentials are in it.
+def known_jobs() -> "JobService":
+    """Supervisors of this machine inherit this process's environment, with its credentials.
 
-    Connects to nothing yet. `KeyRefused` for a server without a key.
+    Does not connect yet. `KeyRefused` for a server without a key.
     """
     settings = Settings.load()
     server = chosen_server(environment(), settings.home)
@@ -33,34 +28,32 @@ def known_jobs() -> AnyJobs:
     return RemoteJobs(server, settings)
 
 
-def known_reading() -> AnyReading:
-    """The same for who only looks."""
+def known_reader() -> "JobReader":
+    """The same, for a caller that only reads."""
     settings = Settings.load()
     if chosen_server(environment(), settings.home) is not None:
         return known_jobs()
-    from trackside.jobs.reading import Reading
+    from trackside.jobs.local_reader import LocalReader
 
-    return Reading(settings.embedded, environment())
+    return LocalReader(settings.embedded, environment())
 
 
-def known_submitting() -> "tuple[Submitting | RemoteJobs, Callable[[], AnyJobs]]":
-    """The same for who starts a job: what does that, and what finds all else once it is started."""
+def known_submitter() -> "JobSubmitter":
+    """The same, for a caller that starts a job."""
     settings = Settings.load()
     if chosen_server(environment(), settings.home) is not None:
-        jobs = known_jobs()
-        return jobs, lambda: jobs
-    from trackside.jobs.submitting import Submitting
+        return known_jobs()
+    from trackside.jobs.local_submitter import LocalSubmitter
 
-    submitting = Submitting(settings.embedded, environment())
-    return submitting, submitting.jobs
+    return LocalSubmitter(settings.embedded, environment())
 
 
-def jobs_of_this_machine(what: str) -> "Jobs":
-    """For what only works beside their folders. `OnlyAtServer` when they are somewhere else."""
+def jobs_of_this_machine(action: str) -> "Jobs":
+    """For what works only beside the job folders. `OnlyAtServer` if a server is configured."""
     settings = Settings.load()
     server = chosen_server(environment(), settings.home)
     if server is not None:
-        raise OnlyAtServer(what, server.url)
+        raise OnlyAtServer(action, server.url)
     return _of_this_machine(settings)
 
 

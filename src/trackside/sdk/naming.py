@@ -29,7 +29,7 @@ def name_problems(given: str) -> Iterator[Violation]:
 
 
 def base_of(entry_point: str | None, image: str | None) -> str:
-    """What a job is called when nobody says: its script, or else its image."""
+    """The default name of a job: its script, or else its image."""
     if entry_point:
         return entry_point.rpartition("/")[2].rpartition(".")[0] or entry_point
     return re.split("[:@]", (image or "").rpartition("/")[2])[0]

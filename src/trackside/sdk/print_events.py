@@ -1,4 +1,4 @@
-"""A followed job as plain lines: what `fit` shows, and the command line where nobody watches."""
+"""A followed job as plain lines: what `fit` shows, and the command line without a terminal."""
 
 import builtins
 from codecs import IncrementalDecoder, getincrementaldecoder
@@ -13,7 +13,7 @@ from trackside.jobs.toolkit_lines import ToolkitLines
 from trackside.records.journal import History, Transition
 from trackside.records.rule_status import Evaluation
 from trackside.records.status import Secondary
-from trackside.sdk.finding_lines import Teller
+from trackside.sdk.finding_lines import FindingFormatter
 
 Item = TypeVar("Item")
 
@@ -30,9 +30,11 @@ class LinePrinter:
     With several hosts each line says whose it is. The text of a log is passed on as it is.
     """
 
-    def __init__(self, out: TextIO, *, num_hosts: int = 1, teller: Teller | None = None) -> None:
+    def __init__(
+        self, out: TextIO, *, num_hosts: int = 1, formatter: FindingFormatter | None = None
+    ) -> None:
         self._out = out
-        self._teller = teller or Teller()
+        self._formatter = formatter or FindingFormatter()
         self._num_hosts = num_hosts
         self._history: History | None = None
         self._open_host = ""
@@ -49,12 +51,12 @@ class LinePrinter:
                     self._write("", f"{status_line(transition)}\n")
                 self._history = item
             case Evaluation():
-                told = self._teller.standing(
+                told = self._formatter.standing(
                     item.configuration, item.status, item.details, has_failed=self._has_failed
                 )
                 self._write("", told)
             case _:
-                self._write("", self._teller.text(item))
+                self._write("", self._formatter.text(item))
         self._out.flush()
 
     @property

@@ -51,7 +51,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ask:
+class FitArguments:
     """What one call of `fit` adds to the estimator's own arguments."""
 
     inputs: Inputs | None = None
@@ -60,24 +60,27 @@ class Ask:
 
 
 def make_request(
-    arguments: Mapping[str, Any], ask: Ask, encode: Callable[[Any], str], settings: Settings
+    arguments: Mapping[str, Any],
+    fit: FitArguments,
+    encode: Callable[[Any], str],
+    settings: Settings,
 ) -> Request:
     """`InvalidSpec` carries everything that is wrong with the arguments and the source."""
-    # A server has a table of what stands for an image, and its own word on what is not in it.
+    # A server has its own table of images, and its own error for what is not in it.
     violations: list[Violation] = [*_image_problems(arguments)] if settings.runs_here else []
     check_kind(arguments)
     image, entry = arguments.get("image_uri"), arguments.get("entry_point")
     runs = os.fspath(entry) if entry else base_of_program(arguments)
     base = arguments.get("base_job_name") or base_of(runs, image)
-    violations += name_problems(ask.job_name) if ask.job_name else ()
-    # What is wrong with a name is told once, as it was given.
-    name = unique_name(base) if violations or not ask.job_name else wire_name(ask.job_name)
+    violations += name_problems(fit.job_name) if fit.job_name else ()
+    # An invalid name is reported once, as it was given.
+    name = unique_name(base) if violations or not fit.job_name else wire_name(fit.job_name)
     request = to_request(arguments)
     request["TrainingJobName"] = name
     output = request.setdefault("OutputDataConfig", {}).setdefault("S3OutputPath", settings.output)
     _set_interpreter(request, settings, violations)
-    if ask.experiment:
-        request["ExperimentConfig"] = dict(ask.experiment)
+    if fit.experiment:
+        request["ExperimentConfig"] = dict(fit.experiment)
     runs_here = settings.runs_here
     violations += problems(arguments, _interpreter(request), runs_here=runs_here)
     if kept_out := [*in_place_problems(arguments, runs_here=runs_here)]:
@@ -97,7 +100,7 @@ def make_request(
     texts |= _program(arguments, source, keys)
     if source is not None and source.in_place is not None:
         request["Trackside"] = {**request.get("Trackside", {}), "InPlace": str(source.in_place)}
-    if inputs := channels(ask.inputs):
+    if inputs := channels(fit.inputs):
         request["InputDataConfig"] = inputs
     spec = None
     with _collected(violations, arguments):
@@ -112,7 +115,7 @@ def make_request(
 def _collected(
     violations: list[Violation], arguments: Mapping[str, Any] | None = None
 ) -> Iterator[None]:
-    """Keeps what is wrong and goes on; with arguments, under the names the caller knows."""
+    """Collects what is wrong and continues; with arguments, under the names the caller knows."""
     try:
         yield
     except InvalidSpec as failure:

@@ -1,4 +1,4 @@
-"""Which rules watch a job, as the user asks for it. Judging is done by `trackside.rules`."""
+"""Which rules watch a job, as the user configures them. `trackside.rules` evaluates them."""
 
 import hashlib
 import os
@@ -36,7 +36,7 @@ class AnyRule(ABC):
 
     @abstractmethod
     def parameters_for(self, job: JobKeys) -> dict[str, str]:
-        """What the evaluator of this job is told, all of it text."""
+        """The parameters that the evaluator of this job gets, all as text."""
 
     @property
     def invokes(self) -> str:

@@ -6,7 +6,7 @@ from trackside.records.finding import Finding
 from trackside.rules.checkup.checkup import PARTS
 from trackside.rules.checkup.diagnosis import diagnose, is_of_checkup
 from trackside.rules.rule_kinds import Kind
-from trackside.sdk.finding_lines import Teller
+from trackside.sdk.finding_lines import FindingFormatter
 
 
 def finding(rule: str, step: int = 0, tensor: str = "") -> Finding:
@@ -19,7 +19,7 @@ def causes(*rules: str) -> list[str]:
 
 def test_nothing_found_is_nothing_wrong():
     assert diagnose([]) == []
-    assert Teller().diagnoses([]) == ""
+    assert FindingFormatter().diagnoses([]) == ""
 
 
 def test_every_rule_of_the_checkup_has_its_place():
@@ -90,7 +90,7 @@ def test_a_diagnosis_is_a_line_of_json_and_a_paragraph():
     assert line["diagnosis"] == 1
     assert (line["cause"], line["tensor"]) == ("GradientMissing", "Net_a.weight")
     assert line["explains"] == ["NothingLearnt"]
-    text = Teller().diagnoses([found])
+    text = FindingFormatter().diagnoses([found])
     assert text.startswith(
         "Diagnosis: GradientMissing, from step 0 on, at Net_a.weight (certain)\n"
     )

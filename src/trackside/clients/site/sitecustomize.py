@@ -23,7 +23,7 @@ _ADDITIONS = {
     "awscli.botocore.handlers": "redirect",
     "tensorboard.compat.tensorflow_stub.io.gfile": "whole_buckets",
 }
-"""What is told of which module as soon as it is loaded: files beside this folder."""
+"""Which module is passed to which file beside this folder once it is loaded."""
 
 
 class _Finder:

@@ -1,15 +1,17 @@
-"""Why a job failed, for people: the exit code, the last lines, where the rest is."""
+"""Why a job failed or was stopped, for people: the exit code, the last lines, where the log is."""
 
 from collections.abc import Callable, Mapping, Sequence
 
-from trackside.errors import JobFailed
+from trackside.errors import JobFailed, JobStopped
 from trackside.jobs.logs import LogReader
 from trackside.jobs.records import Record
 from trackside.jobs.toolkit_lines import of_script
 from trackside.records import hosts
 from trackside.records.hosts import HostRecord
+from trackside.records.journal import History
 from trackside.records.layout import Home
-from trackside.records.status import Status
+from trackside.records.spec import Stopping
+from trackside.records.status import Secondary, Status, StopCause
 from trackside.texts.truncation import shortened
 
 SHOWN_LINES = 20
@@ -79,3 +81,25 @@ def _log_place(record: Record, host: str) -> str:
     if record.folder is None:
         return f"{record.keys.logs}/{host}"
     return str(record.folder.host(host, record.history.attempt).log)
+
+
+def stopped(name: str, history: History, stopping: Stopping) -> JobStopped | None:
+    """None unless the job was stopped."""
+    if history.state.status is not Status.STOPPED:
+        return None
+    cause, reason = _why(history, stopping)
+    kept = " What it had made by then is stored." if history.training_started else ""
+    return JobStopped(name, cause, f"{reason}{kept}")
+
+
+def _why(history: History, stopping: Stopping) -> tuple[StopCause, str]:
+    match history.state.secondary:
+        case Secondary.MAX_RUNTIME_EXCEEDED:
+            limit = stopping.max_runtime_seconds
+            named = f" of {limit} s" if limit else ""
+            return StopCause.TIME_LIMIT, f"it reached its time limit{named} and was stopped."
+        case Secondary.MAX_WAIT_EXCEEDED:
+            return StopCause.TIME_LIMIT, "it waited longer than it was allowed to."
+    if history.stopping_rule:
+        return StopCause.RULE, f"the rule {history.stopping_rule!r} stopped it."
+    return StopCause.SOMEBODY, "somebody stopped it."

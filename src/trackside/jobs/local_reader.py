@@ -1,7 +1,7 @@
-"""Looking at the jobs of this machine, and no more: what else `Jobs` can do is loaded when it is
-needed, and what one question needs when that is asked, so that a command answers at once.
+"""Reads the jobs of this machine: `JobReader` without a server.
 
-A job that nobody looks after though it needs that is looked after by `Jobs`.
+Each method loads what it needs when it is called, so that a command that only reads starts fast;
+a job that needs to be reconciled is left to `Jobs`, which is loaded then.
 """
 
 import logging
@@ -10,10 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from trackside.errors import JobElsewhere, JobNotFound
+from trackside.errors import JobElsewhere, JobFailed, JobNotFound
 from trackside.files import disk_space
 from trackside.jobs.drafts import sweep_drafts
 from trackside.jobs.index import JobSummary, Page
+from trackside.jobs.record_reader import RecordReader
 from trackside.jobs.records import (
     UNREADABLE,
     Record,
@@ -26,25 +27,22 @@ from trackside.jobs.team_database import open_catalog
 from trackside.records import evaluator_process, pending_uploads
 from trackside.records.layout import JobFolder, JobKeys
 from trackside.records.owners import local_owner
-from trackside.records.rule_status import Evaluation
 from trackside.records.spec import JOB_NAME
 from trackside.records.status import Status
 from trackside.settings import Settings
 
 if TYPE_CHECKING:
-    from trackside.jobs.artifacts import Artifact
     from trackside.jobs.details import JobDetails
     from trackside.jobs.jobs import Jobs
     from trackside.jobs.logs import LogLine, SeenLogs
     from trackside.jobs.machine_resources import MachineResources
     from trackside.jobs.queue import LimitOf
     from trackside.jobs.queue_view import QueueView
-    from trackside.records.finding import Finding
 
 logger = logging.getLogger(__name__)
 
 
-class Reading:
+class LocalReader(RecordReader):
     """All methods may be called from several threads and processes at once."""
 
     is_at_server = False
@@ -56,61 +54,54 @@ class Reading:
         self._home = settings.layout
         if mode := self._home.close_to_others():
             logger.warning(
-                "%s was open to other users (mode %04o) and is so no more", self._home.root, mode
+                "%s was readable by other users (mode %04o); now it is not", self._home.root, mode
             )
         self._catalog = open_catalog(settings)
 
     def jobs(self) -> "Jobs":
-        """What else can be done with jobs, with the same settings."""
         from trackside.jobs.jobs import Jobs
 
         return Jobs(self.settings, self._environ)
 
     @cached_property
     def capacity(self) -> "MachineResources":
-        """What jobs that wait for each other may use together."""
+        """What queued jobs may use together."""
         from trackside.jobs.machine_resources import capacity
 
         return capacity(self.settings.capacity, self._environ)
 
     def queue(self, limit_of: "LimitOf | None" = None) -> "QueueView":
-        """Who waits and why, and who holds what, as of now."""
         from trackside.jobs import queue, queue_view
 
         limits = limit_of or queue.no_limit
         return queue_view.look(self._home, self._catalog.unfinished(), self.capacity, limits)
 
     def describe(self, name: str, *, region: str | None = None) -> dict[str, Any]:
-        """What DescribeTrainingJob answers; what only Trackside knows is under `Trackside`."""
         from trackside.jobs.describe import REGION, describe
 
         if self._is_here(name):
-            self._heal(name)
+            self._reconcile_job(name)
         record = self._record(name)
         metrics = read_metrics(record, self._home)
         return describe(record, metrics, read_rules(record, self._home), region=region or REGION)
 
     def exists(self, name: str) -> bool:
-        """Whether a job has exactly this name; not whether it can be read."""
         is_name = re.fullmatch(JOB_NAME, name) is not None
         return is_name and (self._is_here(name) or self._catalog.find(name) is not None)
 
     def names_starting(self, text: str) -> list[str]:
-        """The names that begin with this, the newest job's first."""
         return [row.name for row in self._catalog.select(Page(name_starts=text, limit=None))]
 
     def record(self, name: str) -> Record:
-        """Spec and history as they are now; nobody is looked after."""
+        """Spec and history as they are now, without reconciling the job."""
         return self._record(name)
 
     @property
     def owner(self) -> str:
-        """Whom the jobs belong to that this process submits."""
         return local_owner()
 
     @property
     def disk_trouble(self) -> str:
-        """Why jobs can write nothing to their folders at present; empty when they can."""
         return disk_space.trouble(self.settings.home)
 
     def tags(self, name: str) -> dict[str, str]:
@@ -121,36 +112,18 @@ class Reading:
     def logs(
         self, name: str, *, host: str | None = None, after: "SeenLogs | None" = None
     ) -> "Iterator[LogLine]":
-        """The log so far.
-
-        `after` has for each host the `end` of the last line already seen; hosts that are not in it
-        are read from the beginning.
-        """
         from trackside.jobs.logs import LogReader
 
         record = self._record(name)
         reader = LogReader(record, self._home, host, after)
         return reader.lines(record.history.attempt, whole=True)
 
-    def findings(self, name: str) -> "list[Finding]":
-        """What its rules have found so far, in the order they did."""
-        from trackside.jobs.rule_updates import RuleUpdates
+    def failure_of(self, name: str) -> JobFailed | None:
+        from trackside.jobs.end_reason import failure_of
 
-        news = RuleUpdates(self._record(name), self._home).new()
-        return [finding for item in news if isinstance(item, tuple) for finding in item]
-
-    def evaluations(self, name: str) -> list[Evaluation]:
-        """How far each of its rules is, in the order of the request."""
-        return read_rules(self._record(name), self._home)
-
-    def artifacts(self, name: str) -> "list[Artifact]":
-        """What is in object storage now."""
-        from trackside.jobs.artifacts import artifacts_of
-
-        return artifacts_of(self._record(name), self._home)
+        return failure_of(self._record(name), self._home)
 
     def details(self, rows: Sequence[JobSummary]) -> "Iterator[JobDetails]":
-        """Of these jobs, in their order; one that cannot be read is left out."""
         from trackside.jobs.details import details_of
 
         for row in rows:
@@ -171,7 +144,7 @@ class Reading:
         newest_first: bool = True,
         limit: int | None = None,
     ) -> list[JobSummary]:
-        """By the time of creation. An index that cannot be used costs time, never an answer."""
+        """An index that cannot be used makes this slower, and never fails it."""
         self.reconcile()
         page = Page(
             status=status,
@@ -185,21 +158,21 @@ class Reading:
         return self._catalog.select(page)
 
     def reconcile(self, name: str | None = None) -> None:
-        """See to it that every job that has not ended (or this one) has living supervisors."""
+        """Restart supervisors that died, of every unfinished job or of this one."""
         if name is not None:
-            return self._heal(name) if self._is_here(name) else None
+            return self._reconcile_job(name) if self._is_here(name) else None
         sweep_drafts(self._home)
         unfinished = {*self._catalog.unfinished(), *pending_uploads.noted(self._home)}
-        if self._catalog.asked_to_stop() or not all(map(self._needs_nobody, unfinished)):
+        if self._catalog.requested_stops() or not all(map(self._needs_no_repair, unfinished)):
             self.jobs().reconcile()
 
-    def _heal(self, name: str) -> None:
-        if not self._needs_nobody(name):
+    def _reconcile_job(self, name: str) -> None:
+        if not self._needs_no_repair(name):
             self.jobs().reconcile(name)
 
-    def _needs_nobody(self, name: str) -> bool:
-        """Whether it waits, or its supervisors live; or it has ended, with its rules, and all is
-        stored. `reconcile` would do nothing then, and is not loaded for that."""
+    def _needs_no_repair(self, name: str) -> bool:
+        """Whether it is queued, or its supervisors are alive; or it has finished, with its rules,
+        and everything is stored. `reconcile` would do nothing then, and is not loaded for that."""
         try:
             folder = self._folder(name)
             record = read_folder(folder)
@@ -220,7 +193,7 @@ class Reading:
 
     def _folder(self, name: str) -> JobFolder:
         if not re.fullmatch(JOB_NAME, name):
-            raise JobNotFound(name)  # and never part of a path
+            raise JobNotFound(name)  # never becomes part of a path
         return self._home.job(name)
 
     def _is_here(self, name: str) -> bool:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from trackside.errors import JobStopped
-from trackside.jobs.stop_reason import stopped
+from trackside.jobs.end_reason import stopped
 from trackside.records.journal import Journal
 from trackside.records.spec import Stopping
 from trackside.records.status import Secondary, StopCause

@@ -1,11 +1,13 @@
-"""Starting a job on this machine, beside looking at those there are: what else `Jobs` can do is
-loaded when it is needed, so that no job has to wait for it."""
+"""Starts jobs on this machine: `JobSubmitter` without a server.
+
+Apart from `Jobs`, so that the start of a job waits for no other module to be loaded.
+"""
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 
 from trackside.errors import InvalidSpec, Violation
-from trackside.jobs.reading import Reading
+from trackside.jobs.local_reader import LocalReader
 from trackside.jobs.start_supervisor import JobEnvironment, Launcher
 from trackside.jobs.submit import Submission, anchored
 from trackside.placement.local import LocalPlacement
@@ -14,11 +16,11 @@ from trackside.settings import Settings
 from trackside.system.processes import NONCE_VARIABLE
 from trackside.system.run_as import RunAs
 
-# Without -P a file in the working folder could stand in for a module of the supervisor's.
+# Without -P a file in the working folder could replace a module of the supervisor.
 SUPERVISOR_COMMAND = (sys.executable, "-P", "-m", "trackside.supervisor")
 
 
-class Submitting(Reading):
+class LocalSubmitter(LocalReader):
     """All methods may be called from several threads and processes at once."""
 
     def __init__(
@@ -32,10 +34,10 @@ class Submitting(Reading):
         """Supervisors get `environ`, for the credentials in it, and for their script what
         `job_environment` says; neither is ever written to disk."""
         super().__init__(settings, environ)
-        # A job that submits a job must not mark the other's supervisors as its own processes.
+        # A job that submits another must not mark that one's supervisors as its own processes.
         inherited = {key: value for key, value in environ.items() if key != NONCE_VARIABLE}
         environment = {**inherited, **settings.variables}
-        environment.pop("TRACKSIDE_DATABASE")  # supervisors have no business there
+        environment.pop("TRACKSIDE_DATABASE")  # supervisors never use it
         self._launcher = Launcher(
             LocalPlacement(),
             supervisor_command,
@@ -51,14 +53,6 @@ class Submitting(Reading):
         source: Iterable[bytes] | None = None,
         files: Mapping[str, bytes] | None = None,
     ) -> None:
-        """Start a job; returns when it is on disk and its supervisors run.
-
-        `source` is stored where `spec.source` says, once the name is this job's alone; so are
-        `files`, each where its key says.
-
-        `JobExists`, `InputError`, `DiskFull` or a `StorageError` when it cannot be accepted; then
-        nothing is left of it.
-        """
         self._check_placement(spec)
         Submission(
             anchored(spec),
@@ -74,5 +68,5 @@ class Submitting(Reading):
             advice = f"is not known; known: {LocalPlacement.name}"
             raise InvalidSpec([Violation("Trackside.Placement", spec.options.placement, advice)])
         if spec.is_attached:
-            advice = "is for the process that calls trackside.init alone; leave it out"
+            advice = "is only for the process that calls trackside.init; leave it out"
             raise InvalidSpec([Violation("Trackside.Sandbox", spec.options.sandbox, advice)])

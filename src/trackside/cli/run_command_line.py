@@ -1,0 +1,135 @@
+"""The command line of `trackside run`: what it runs, its NAME=VALUE options, and errors of a job in
+terms of its options.
+
+Arguments after `--` reach the script byte for byte: click parses only those before.
+"""
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from trackside.errors import InvalidSpec, Violation
+
+if TYPE_CHECKING:  # loaded when there are rules
+    from trackside.sdk.rule import AnyRule
+
+_BEHIND = "trackside.behind"
+_EXTRA = re.compile(r"unexpected extra arguments? \((\S+?)[ )]")
+"""The first of those that click does not know what to do with."""
+
+
+class Run(click.Command):
+    """Script arguments among our options are an error that shows where they belong."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        at = args.index("--") if "--" in args else len(args)
+        ctx.meta[_BEHIND] = args[at + 1 :]
+        own = args[:at]
+        try:
+            return super().parse_args(ctx, [*own])
+        except click.NoSuchOption as unknown:
+            raise _meant_for_script(unknown, own, unknown.option_name) from None
+        except click.UsageError as wrong:
+            if extra := _EXTRA.search(wrong.message):
+                raise _meant_for_script(wrong, own, extra[1]) from None
+            raise
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        return ["[OPTIONS]", "SCRIPT [-- ARGUMENT…]"]
+
+
+def program_of(ctx: click.Context) -> dict[str, Any]:
+    """For the estimator: the script or module and its arguments, or a command."""
+    behind, script, module = ctx.meta[_BEHIND], ctx.params["entry_point"], ctx.params["module"]
+    if script is None and module is None:
+        if not behind:
+            [missing] = [each for each in ctx.command.params if each.name == "entry_point"]
+            raise click.MissingParameter(ctx=ctx, param=missing)
+        return {"command": behind}
+    return {"entry_point": script, "module": module, "arguments": behind or None}
+
+
+def _meant_for_script(wrong: click.UsageError, typed: list[str], given: str) -> click.UsageError:
+    """`--epochs` and `epochs=3` alike."""
+    message = wrong.format_message()
+    message += "" if message.endswith((".", ")")) else "."
+    if not typed[0].startswith("-") and "." not in typed[0]:  # `python`, `torchrun`
+        form = shlex.join(["trackside", "run", "--", *typed])
+        return click.UsageError(f"{message} A command stands behind `--`: {form}", wrong.ctx)
+    script = next((each for each in typed if each.endswith((".py", ".sh"))), "SCRIPT")
+    form = shlex.join(["trackside", "run", script, "--", given])
+    way_out = f"The script's own arguments stand at the end, behind `--`: {form} …"
+    return click.UsageError(f"{message} {way_out}", wrong.ctx)
+
+
+FORM = "NAME=VALUE"
+
+
+def as_mapping(
+    ctx: click.Context, option: click.Parameter, given: tuple[str, ...]
+) -> dict[str, str]:
+    """A callback for such an option; a name that is given twice is a mistake."""
+    mapping: dict[str, str] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not name or not equals:
+            raise click.BadParameter(f"{text!r} is not of the form {FORM}.", ctx, option)
+        if name in mapping:
+            raise click.BadParameter(f"{name!r} is given twice.", ctx, option)
+        mapping[name] = value
+    return mapping
+
+
+_OF_REQUEST = {
+    "TrainingJobName": "--name",
+    "InputDataConfig": "--channel",
+    "DebugRuleConfigurations": "--rule",
+    "ProfilerRuleConfigurations": "--rule",
+}
+"""Members that are no argument of an estimator."""
+_FIELD = re.compile(r"(?P<head>\w+)(?P<rest>.*)", re.DOTALL)
+_RULE = re.compile(r"rules\[(?P<index>\d+)\]\.rule_parameters(?:\.(?P<parameter>\w+))?")
+_ARGUMENT = re.compile(r"\b[a-z]+(?:_[a-z0-9]+)+\b")
+_MAPPINGS = ("hyperparameters", "environment", "tags")
+_INVOKED = "rule_to_invoke"
+
+
+def in_options(
+    failure: InvalidSpec, command: click.Command, rules: "Sequence[AnyRule]"
+) -> InvalidSpec:
+    """The same violations; those without an option keep their field."""
+    names = _OF_REQUEST | {
+        each.name: each.human_readable_name if isinstance(each, click.Argument) else each.opts[-1]
+        for each in command.params
+        if each.name
+    }
+    return InvalidSpec(
+        [
+            Violation(
+                _option(each.field, names, rules),
+                each.value,
+                _ARGUMENT.sub(lambda found: names.get(found[0], found[0]), each.advice),
+                constraint=each.constraint,
+            )
+            for each in failure.violations
+        ]
+    )
+
+
+def _option(field: str, names: Mapping[str, str], rules: "Sequence[AnyRule]") -> str:
+    """With the name in it, for options of the form NAME=VALUE; the value shows which of several."""
+    if found := _RULE.fullmatch(field):
+        return _rule_option(rules[int(found["index"])], found["parameter"])
+    parts = _FIELD.fullmatch(field)
+    if parts is None or parts["head"] not in names:
+        return field
+    named = f" {parts['rest'][1:]}" if parts["head"] in _MAPPINGS else ""
+    return names[parts["head"]] + named.rstrip()
+
+
+def _rule_option(rule: "AnyRule", parameter: str | None) -> str:
+    option = "--stop-on" if getattr(rule, "actions", None) else "--rule"
+    return option if parameter in (None, _INVOKED) else f"{option} {rule.name}:{parameter}"
