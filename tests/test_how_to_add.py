@@ -15,7 +15,7 @@ EXAMPLES = [page for page in PAGES if "```py\n" in page.read_text()]
 
 _FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _SYMBOL = re.compile(r"[A-Za-z_][\w.]*")
-_PATH = re.compile(r"(?:src|tests|docs|benchmarks)(?:/[\w.-]+)+|[A-Z]+\.md")
+_PATH = re.compile(r"(?:src|tests|docs|benchmarks|zoo)(?:/[\w.-]+)+|[A-Z]+\.md")
 _PLAIN = {"train", "local", "torn", "parts", "operations", "ValidationException"}
 """Words in backticks that are commands or values, local variables, or codes of AWS."""
 
@@ -23,7 +23,7 @@ _PLAIN = {"train", "local", "torn", "parts", "operations", "ValidationException"
 @pytest.fixture(scope="module")
 def source() -> str:
     """All Python of the project, in which a symbol has to be defined or assigned."""
-    folders = ("src", "tests", "benchmarks")
+    folders = ("src", "tests", "benchmarks", "zoo")
     files = [path for folder in folders for path in (PROJECT / folder).rglob("*.py")]
     return "\n".join(path.read_text() for path in files if path != Path(__file__))
 
