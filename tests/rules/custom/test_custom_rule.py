@@ -407,7 +407,7 @@ def test_without_control_groups_the_guard_counts(open_folder: Path, source: str,
     settings = {**SMALL, "TRACKSIDE_ISOLATION": isolation}
     result = judge_elsewhere(open_folder, source, settings, user=0, covered=("/sys/fs/cgroup",))
     assert TOO_MUCH in result.failure, result
-    assert "memory limited by a look four times a second" in result.log
+    assert "memory limited by a check four times a second" in result.log
 
 
 OTHER_USER = """
