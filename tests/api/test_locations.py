@@ -252,11 +252,11 @@ def test_other_actions_are_as_ever(client, action: dict[str, str]):
     [
         ("data", "is no absolute path"),
         ("/mnt/data:../x", "is no absolute path"),
-        ("/", "neither holds it nor lies in it"),
-        ("{home}", "neither holds it nor lies in it"),
-        ("{home}/..", "neither holds it nor lies in it"),
-        ("{home}/buckets", "neither holds it nor lies in it"),
-        ("{home}/link", "neither holds it nor lies in it"),
+        ("/", "neither holds it nor is in it"),
+        ("{home}", "neither holds it nor is in it"),
+        ("{home}/..", "neither holds it nor is in it"),
+        ("{home}/buckets", "neither holds it nor is in it"),
+        ("{home}/link", "neither holds it nor is in it"),
     ],
 )
 def test_folders_that_must_not_be_shared_are_refused(tmp_path: Path, folders: str, words: str):
