@@ -60,7 +60,7 @@ def test_this_machine_has_several_names(tmp_path: Path):
     assert key_of({"TRACKSIDE_URL": "http://localhost:7008"}, tmp_path) is None
 
 
-def test_a_stored_server_is_used_until_embedded_is_asked_for(tmp_path: Path):
+def test_a_stored_server_is_used_until_embedded_is_requested(tmp_path: Path):
     write_profiles(tmp_path, {"default": STORED})
     assert chosen_server({}, tmp_path) == STORED
     assert key_of(GIVEN, tmp_path) == "TSGIVEN"
@@ -84,7 +84,7 @@ def test_profiles_are_for_their_owner_s_eyes(tmp_path: Path):
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"default": 3}', '{"default": {"url": "x"}}'])
-def test_a_file_that_holds_no_profiles_is_told(tmp_path: Path, content: str):
+def test_a_file_that_holds_no_profiles_is_reported(tmp_path: Path, content: str):
     Home(tmp_path).profiles.write_text(content)
     with pytest.raises(InvalidSetting, match=r"profiles\.json.*login"):
         chosen_server({"TRACKSIDE_PROFILE": "default"}, tmp_path)
@@ -102,7 +102,7 @@ def test_half_a_key_is_refused(tmp_path: Path):
         chosen_server(environ, tmp_path)
 
 
-def test_s3_is_the_server_s_for_who_speaks_to_one(tmp_path: Path):
+def test_s3_is_the_server_s_for_its_clients(tmp_path: Path):
     environ = {"TRACKSIDE_URL": URL, "AWS_ENDPOINT_URL": "http://minio:9000"} | GIVEN
     access = s3_access(environ, tmp_path)
     assert access is not None

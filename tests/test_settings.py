@@ -62,7 +62,7 @@ def test_what_an_embedded_job_starts_looks_for_no_server():
     assert "secret_access_key" not in repr(settings)
 
 
-def test_the_storage_of_a_server_is_where_output_goes_unless_that_is_said():
+def test_the_storage_of_a_server_is_where_output_goes_unless_that_is_reported():
     assert Settings.load({"TRACKSIDE_STORAGE": "s3://team/x"}).output == "s3://team/x"
     both = {"TRACKSIDE_STORAGE": "s3://team", "TRACKSIDE_OUTPUT": "s3://mine"}
     settings = Settings.load(both)

@@ -198,7 +198,7 @@ def grow_or_shrink_at(path: Path, size: int) -> Iterator[bytes]:
     assert len(told) == 1
 
 
-def test_a_file_that_shrinks_while_packed_leaves_the_archive_sound(tmp_path: Path) -> None:
+def test_a_file_that_shrinks_while_packed_leaves_the_archive_valid(tmp_path: Path) -> None:
     model = make(tmp_path / "model", {"zz": "the last one"})
     (model / "log").write_bytes(b"x" * (40 << 20))
     packed = b"".join(grow_or_shrink_at(model / "log", 20 << 20))
@@ -208,7 +208,7 @@ def test_a_file_that_shrinks_while_packed_leaves_the_archive_sound(tmp_path: Pat
     assert content(iter([packed]), "zz") == b"the last one"
 
 
-def test_a_file_that_grows_while_packed_leaves_the_archive_sound(tmp_path: Path) -> None:
+def test_a_file_that_grows_while_packed_leaves_the_archive_valid(tmp_path: Path) -> None:
     model = make(tmp_path / "model", {"zz": "the last one"})
     (model / "log").write_bytes(b"x" * (40 << 20))
     packed = b"".join(grow_or_shrink_at(model / "log", 50 << 20))

@@ -23,7 +23,7 @@ def test_a_record_is_read_from_its_file(tmp_path: Path):
 
 
 @pytest.mark.parametrize("content", ["[1]", '{"name": 5}', '{"na'])
-def test_a_damaged_one_is_none_and_said_once(tmp_path: Path, caplog, content: str):
+def test_a_damaged_one_is_none_and_logged_once(tmp_path: Path, caplog, content: str):
     path = tmp_path / "kept.json"
     path.write_text(content)
     for _ in range(3):
@@ -36,5 +36,5 @@ def test_a_damaged_one_is_none_and_said_once(tmp_path: Path, caplog, content: st
 @pytest.mark.parametrize(
     ("number", "said"), [(1, "1 damaged line was"), (2_000, "2,000 damaged lines were")]
 )
-def test_numbers_are_told_in_words(number: int, said: str):
+def test_numbers_are_written_with_their_unit(number: int, said: str):
     assert damaged_files.counted(number, "line") == said

@@ -59,7 +59,7 @@ def test_of_several_folders_on_a_full_disk_the_one_in_the_message_is_named(small
 
 
 @needs_root
-def test_a_full_disk_that_nobody_named_is_found_when_the_words_mean_one(
+def test_a_full_disk_that_is_not_named_is_found_when_the_output_means_one(
     small: Path, tmp_path: Path
 ):
     fill(small)
@@ -74,7 +74,7 @@ def test_a_disk_without_room_for_another_file_is_full(small: Path):
     assert "it has no space for another file" in disk_failure("", [str(small)])
 
 
-def test_the_disk_of_the_file_in_the_message_is_told_though_it_has_room_again(tmp_path: Path):
+def test_the_disk_of_the_file_in_the_message_is_named_though_it_has_space_again(tmp_path: Path):
     output = f"{NO_SPACE}: '{tmp_path}/run 1/deep/model.pt'"
     told = disk_failure(output, ["/"])
     assert told.startswith(f"A disk was full; that of {str(tmp_path)!r} has ")
@@ -102,7 +102,7 @@ def test_a_read_only_file_system_is_named_and_is_not_full(small: Path):
     assert disk_failure("ValueError: no", [str(small)]) == ""
 
 
-def test_a_quota_is_told(tmp_path: Path):
+def test_a_quota_is_reported(tmp_path: Path):
     output = f"OSError: [Errno 122] Disk quota exceeded: '{tmp_path}/x'"
     assert disk_failure(output, []).startswith(f"The disk quota of {str(tmp_path)!r} is used up")
     assert disk_failure("cp: Disk quota exceeded", []).startswith("The disk quota is used up")

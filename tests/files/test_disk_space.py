@@ -10,7 +10,7 @@ from tests.small_disk import broken_disk, fill, small_disk
 from trackside.files import disk_space
 
 
-def test_a_disk_with_space_has_no_trouble(tmp_path: Path):
+def test_a_disk_with_space_has_no_problem(tmp_path: Path):
     assert disk_space.trouble(tmp_path) == ""
 
 
@@ -52,7 +52,7 @@ def test_a_disk_that_an_error_has_made_read_only_takes_nothing(tmp_path: Path):
     assert disk_space.trouble(tmp_path) == ""
 
 
-def test_a_folder_that_is_gone_is_no_trouble_of_the_disk(tmp_path: Path):
+def test_a_folder_that_is_gone_is_no_problem_of_the_disk(tmp_path: Path):
     assert disk_space.trouble(tmp_path / "gone") == ""
 
 

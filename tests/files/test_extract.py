@@ -89,7 +89,7 @@ def check_nothing_outside(outside: Path) -> None:
             assert end.startswith(os.path.realpath(outside / "code"))
 
 
-def test_an_honest_archive_is_unpacked_without_a_word(archive: Builder, target: Path) -> None:
+def test_a_valid_archive_is_unpacked_without_a_warning(archive: Builder, target: Path) -> None:
     archive.folder("./").folder("./pkg").file("./pkg/a.py", b"a = 1").file("run.sh", mode=0o755)
     archive.link("pkg/same.py", "a.py").link("top", "pkg/../run.sh").hard("copy.py", "pkg/a.py")
     told: list[str] = []
@@ -276,7 +276,7 @@ def test_folders_that_names_only_imply_are_counted_too(archive: Builder, target:
     assert not target.exists()
 
 
-def test_a_name_longer_than_any_path_is_refused_before_it_is_looked_at(
+def test_a_name_longer_than_any_path_is_refused_before_it_is_resolved(
     archive: Builder, target: Path
 ) -> None:
     with pytest.raises(ArchiveError, match="4,096 characters"):
@@ -392,13 +392,13 @@ def test_a_negative_size_does_not_send_the_reader_round_in_circles(
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (b"PK\x03\x04 a zip file", "not a sound gzip file"),
+        (b"PK\x03\x04 a zip file", "not a valid gzip file"),
         (b"", "damaged: empty file"),
         (gzip.compress(b"just text, no tar" * 100), "damaged"),
     ],
     ids=["zip", "empty", "text"],
 )
-def test_what_is_no_archive_is_said_in_words(
+def test_what_is_no_archive_is_reported(
     archive: Builder, target: Path, data: bytes, words: str
 ) -> None:
     archive.path.write_bytes(data)
@@ -407,7 +407,7 @@ def test_what_is_no_archive_is_said_in_words(
     assert not target.exists()
 
 
-def test_a_truncated_archive_is_said_to_be_cut_short(archive: Builder, target: Path) -> None:
+def test_a_truncated_archive_is_reported_to_be_cut_short(archive: Builder, target: Path) -> None:
     whole = archive.file("a", os.urandom(200_000)).done().read_bytes()
     archive.path.write_bytes(whole[:-1000])
     with pytest.raises(ArchiveError, match="cut short"):
@@ -454,7 +454,9 @@ def test_a_missing_archive_is_named(outside: Path, target: Path) -> None:
         extract(outside / "nowhere.tar.gz", target)
 
 
-def test_warnings_of_a_hostile_archive_do_not_flood_the_log(archive: Builder, target: Path) -> None:
+def test_warnings_of_a_malicious_archive_do_not_flood_the_log(
+    archive: Builder, target: Path
+) -> None:
     for number in range(100):
         archive.link(f"l{number}", "../../secret")
     told: list[str] = []

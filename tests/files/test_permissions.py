@@ -163,7 +163,7 @@ def test_what_is_more_than_trackside_s_home_keeps_its_mode(
     assert Home(tmp_path / "file").close_to_others() is None
 
 
-def test_a_home_of_somebody_else_is_left_alone_and_used(tmp_path: Path):
+def test_a_home_of_another_user_is_not_changed_and_is_used(tmp_path: Path):
     if os.geteuid() != 0:
         pytest.skip("only root can give a folder away")
     os.chown(tmp_path, 65534, 65534)

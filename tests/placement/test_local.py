@@ -97,7 +97,9 @@ def test_a_program_with_an_equals_sign_in_its_path_is_no_variable(tmp_path: Path
     assert (tmp_path / "log").read_text() == "hello\n"
 
 
-def test_a_program_that_does_not_exist_has_ended_and_says_why(way: str, tmp_path: Path) -> None:
+def test_a_program_that_does_not_exist_has_ended_and_gives_the_reason(
+    way: str, tmp_path: Path
+) -> None:
     handle = start(["/no/such/program"], tmp_path)
     until(lambda: isinstance(LocalPlacement().poll(handle), Exited))
     assert "/no/such/program" in (tmp_path / "log").read_text()

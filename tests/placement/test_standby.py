@@ -112,8 +112,8 @@ def test_who_reads_the_makers_output_does_not_wait_for_it(stand_in: Path):
     "then", ["", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "1 / 0"]
 )
 def test_without_a_job_it_leaves_with_its_maker(stand_in: Path, then: str):
-    tell = "print(os.read(standby.take()._answer, 32).decode(), flush=True)"
-    code = MAKER.format(before="", then=f"{tell}\n{then}", module="stand_in")
+    report = "print(os.read(standby.take()._reply, 32).decode(), flush=True)"
+    code = MAKER.format(before="", then=f"{report}\n{then}", module="stand_in")
     done = subprocess.run(
         [sys.executable, "-c", code, str(stand_in)],
         capture_output=True,

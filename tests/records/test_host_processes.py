@@ -34,9 +34,7 @@ def test_a_job_without_hosts_is_not_supervised(tmp_path: Path) -> None:
     assert supervised_hosts(JobFolder(tmp_path)) == set()
 
 
-def test_one_living_supervisor_of_two_is_seen_by_all_who_ask(
-    tmp_path: Path, ended: Identity
-) -> None:
+def test_one_living_supervisor_of_two_is_found(tmp_path: Path, ended: Identity) -> None:
     folder = JobFolder(tmp_path)
     write(folder.host("algo-1", 1), processes.myself())
     write(folder.host("algo-2", 1), ended)

@@ -49,7 +49,7 @@ def test_only_a_failure_or_a_loss_went_wrong():
     ],
     ids=["list", "torn", "phase", "progress", "sync", "time", "deep"],
 )
-def test_a_damaged_record_is_none_and_said_once(tmp_path: Path, caplog, content: bytes):
+def test_a_damaged_record_is_none_and_logged_once(tmp_path: Path, caplog, content: bytes):
     path = tmp_path / "host.json"
     path.write_bytes(content)
     assert hosts.read(path) is None

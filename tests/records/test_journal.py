@@ -134,7 +134,7 @@ def test_a_damaged_line_is_skipped_and_counted_and_the_later_ones_count(
 
 
 @pytest.mark.parametrize("kept", [1, 2], ids=["last", "before a note"])
-def test_whoever_writes_next_goes_on_from_what_was_lost(journal: Journal, kept: int):
+def test_the_next_writer_continues_after_what_was_lost(journal: Journal, kept: int):
     journal.move(Secondary.DOWNLOADING)
     if kept == 2:
         journal.note("seen")
@@ -196,7 +196,7 @@ def test_a_line_that_comes_twice_counts_once(journal: Journal):
 
 
 @pytest.mark.parametrize("content", [b"[1]\n", b"\xff\n[1]\n", b""])
-def test_a_journal_without_a_readable_line_says_which_file_it_is(journal: Journal, content: bytes):
+def test_a_journal_without_a_readable_line_names_which_file_it_is(journal: Journal, content: bytes):
     journal.path.write_bytes(content)
     for ask in (journal.read, lambda: journal.try_move(Secondary.STOPPED)):
         with pytest.raises(DamagedJob) as caught:

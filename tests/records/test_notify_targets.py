@@ -7,7 +7,7 @@ from trackside.records.notify_targets import Target, split
 from trackside.records.spec import JobSpec
 
 
-def test_several_are_told_apart_though_an_address_may_have_a_comma():
+def test_several_are_distinguished_though_an_address_may_have_a_comma():
     text = "mail:a@b.c,slack:https://hooks.example.com/x,y, webhook:http://h:8080/p?q=1,2"
     assert split(text) == [
         "mail:a@b.c",

@@ -17,7 +17,7 @@ def test_a_job_without_a_server_belongs_to_the_user_of_this_machine(tmp_path: Pa
     assert Submitter.of(Journal(tmp_path / "journal").read()) == Submitter(expected)
 
 
-def test_a_user_without_a_name_is_told_by_number(monkeypatch: pytest.MonkeyPatch):
+def test_a_user_without_a_name_is_named_by_number(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(os, "geteuid", lambda: 2_000_000_123)
     assert local_owner() == "local:2000000123"
 

@@ -46,7 +46,7 @@ def test_every_status_that_is_not_final_has_a_way_to_a_final_one():
         assert start.is_final or any(s.is_final for s in seen), start
 
 
-def test_a_training_job_can_be_restarted_and_then_starts_anew():
+def test_a_training_job_can_be_restarted():
     state = walk(
         Secondary.DOWNLOADING, Secondary.TRAINING, Secondary.RESTARTING, Secondary.STARTING
     )

@@ -60,7 +60,7 @@ def test_it_is_watched_from_the_start_on(folder, plan, script):
     assert AttachedSandbox(folder).poll(plan) == Running()
 
 
-def test_it_ends_when_the_process_says_so_though_that_goes_on(folder, plan, script):
+def test_it_ends_when_the_process_records_it_though_that_continues(folder, plan, script):
     sandbox = AttachedSandbox(folder)
     sandbox.start(plan)
     attached_process.write_end(folder, AttachedProcessEnd(4, 1.5))
@@ -69,7 +69,7 @@ def test_it_ends_when_the_process_says_so_though_that_goes_on(folder, plan, scri
     assert script.poll() is None
 
 
-def test_one_that_is_gone_without_a_word(folder, plan, script):
+def test_one_that_is_gone_without_a_record(folder, plan, script):
     sandbox = AttachedSandbox(folder)
     sandbox.start(plan)
     script.kill()
@@ -81,7 +81,7 @@ def test_one_that_is_gone_without_a_word(folder, plan, script):
     assert str(script.pid) in state.reason
 
 
-def test_it_is_asked_to_stop_as_by_ctrl_c(folder, plan, script):
+def test_it_is_requested_to_stop_as_by_ctrl_c(folder, plan, script):
     sandbox = AttachedSandbox(folder)
     sandbox.start(plan)
     sandbox.signal(plan, signal.SIGTERM)

@@ -33,7 +33,7 @@ def in_thread(mine: Attempt) -> tuple[threading.Thread, list[HostRecord]]:
     return thread, ran
 
 
-def test_a_lag_is_said_in_the_journal_and_so_is_its_end(
+def test_a_lag_is_reported_in_the_journal_and_so_is_its_end(
     tmp_path, faulty, bucket, s3_server, monkeypatch
 ):
     for name, value in environment_for(faulty.url).items():
@@ -131,7 +131,7 @@ def _start(mine: Attempt) -> None:
     assert isinstance(mine._sandbox.poll(mine._plan()), Running)
 
 
-def test_a_script_that_ended_as_asked_has_not_failed_though_its_supervisor_died(tmp_path):
+def test_a_script_that_ended_as_requested_has_not_failed_though_its_supervisor_died(tmp_path):
     """The one who asked is gone; the next one finds the exit."""
     mine = attempt(tmp_path, num_hosts=1, AlgorithmSpecification=script("exec sleep 300"))
     _start(mine)

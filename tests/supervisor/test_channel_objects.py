@@ -54,7 +54,7 @@ def test_an_object_named_exactly_is_meant_alone(home: Path) -> None:
     assert found(home, "s3://bucket/data/train.csv") == {"s3://bucket/data/train.csv": "train.csv"}
 
 
-def test_nothing_below_a_prefix_is_said_in_the_services_words(home: Path) -> None:
+def test_nothing_below_a_prefix_is_reported_in_the_services_words(home: Path) -> None:
     put(home, "other")
     with pytest.raises(InputError) as caught:
         below_prefix(channel("s3://bucket/nothing/"), home)

@@ -142,7 +142,7 @@ def test_fast_file_shows_a_whole_folder_of_an_embedded_bucket_read_only(
     assert (data / "train-manifest").read_text().count("s3://bucket/") == 5
 
 
-def test_fast_file_of_half_a_folder_is_copied_and_says_so(
+def test_fast_file_of_half_a_folder_is_copied_and_reports_it(
     embedded: FolderStore, data: Path, home: Path
 ) -> None:
     embedded.put("data/train2/x", b"x")
@@ -278,7 +278,7 @@ def test_pipe_mode_streams_a_folder_of_the_users(own: Path, data: Path, home: Pa
     assert epochs(channel(str(own)), Assignment("Pipe"), data, home) == [b"1,23,4"] * 2
 
 
-def test_pipe_mode_shuffles_anew_every_epoch_and_shards_across_hosts(
+def test_pipe_mode_reshuffles_every_epoch_and_shards_across_hosts(
     embedded: FolderStore, tmp_path: Path, home: Path
 ) -> None:
     for number in range(5, 30):
@@ -295,7 +295,7 @@ def test_pipe_mode_shuffles_anew_every_epoch_and_shards_across_hosts(
     assert hosts[0][0] != hosts[0][1]
 
 
-def test_pipe_mode_unpacks_and_frames_as_asked(
+def test_pipe_mode_unpacks_and_frames_as_requested(
     embedded: FolderStore, data: Path, home: Path
 ) -> None:
     embedded.put("z/a.gz", gzip.compress(b"first"))

@@ -314,7 +314,7 @@ def test_where_no_owner_can_be_mapped_that_is_known_before(tmp_path: Path) -> No
 # Who may die
 
 
-def test_death_by_a_signal_is_told_from_an_exit_code(make_plan: MakePlan) -> None:
+def test_death_by_a_signal_is_distinguished_from_an_exit_code(make_plan: MakePlan) -> None:
     plan = make_plan("import os, signal; os.kill(os.getpid(), signal.SIGUSR1)")
     ProcessSandbox().start(plan)
     assert wait(plan) == Exited(-signal.SIGUSR1)

@@ -146,7 +146,7 @@ def test_hosts_that_do_not_lead_and_jobs_without_rules_start_nothing(context: Co
     assert not context.folder.rules.root.exists()
 
 
-def test_a_disk_that_takes_no_more_is_no_trouble_of_the_job_s(context: Context):
+def test_a_full_disk_does_not_fail_the_job(context: Context):
     context.folder.rules.root.touch()  # where the folder should be
     watch = EvaluatorWatchdog(context, is_lead=True)
     watch.tick()

@@ -32,7 +32,7 @@ def told(home: Path, state: Exited, *, log: str = "", failure: str = "", **reque
     return reason(context, folder, state, state.code)
 
 
-def test_a_toolkit_that_was_killed_is_told_with_the_script_s_last_lines(tmp_path: Path):
+def test_a_toolkit_that_was_killed_is_reported_with_the_script_s_last_lines(tmp_path: Path):
     log = f"{TOOLKIT}epoch 1\nepoch 2\n"
     assert told(tmp_path, Exited(-9, seconds=61.0), log=log, **SCRIPT) == (
         "The toolkit, which runs the script, was killed by SIGKILL after 1 min 1 s. The kernel "
@@ -48,7 +48,7 @@ def test_a_toolkit_killed_before_the_script_wrote_anything(tmp_path: Path):
     )
 
 
-def test_a_script_whose_reason_could_not_be_written_is_told_from_its_log(tmp_path: Path):
+def test_a_script_whose_reason_could_not_be_written_is_explained_from_its_log(tmp_path: Path):
     folder = running.context(tmp_path, **SCRIPT).folder.host("algo-1", 1)
     folder.exit_record.write_text(json.dumps({"exit_code": 1, "signal": None}))
     log = (
@@ -66,7 +66,9 @@ def test_a_script_whose_reason_could_not_be_written_is_told_from_its_log(tmp_pat
         ("sh: 1: foo: not found\n", "The command ended after 0.2 s. Last line: sh: 1: foo: not fo"),
     ],
 )
-def test_a_command_of_the_job_s_own_is_told_from_its_log(tmp_path: Path, log: str, sentence: str):
+def test_a_command_of_the_job_s_own_is_explained_from_its_log(
+    tmp_path: Path, log: str, sentence: str
+):
     assert told(tmp_path, Exited(127, seconds=0.2), log=log).startswith(sentence)
 
 
@@ -74,7 +76,7 @@ def test_what_the_script_wrote_as_its_reason_is_kept(tmp_path: Path):
     assert told(tmp_path, Exited(7), failure="no data for 2026") == "no data for 2026"
 
 
-def test_the_kernel_s_kill_of_a_worker_is_told_within_the_contract_s_form(tmp_path: Path):
+def test_the_kernel_s_kill_of_a_worker_is_reported_within_the_contract_s_form(tmp_path: Path):
     text = told(tmp_path, Exited(1, out_of_memory=True), failure=REPORT)
     assert text == REPORT.replace(
         "RuntimeError", "OutOfMemory: the kernel killed a process of the script. RuntimeError"
@@ -94,7 +96,7 @@ def test_secrets_in_the_log_are_masked(tmp_path: Path):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk needs root")
-def test_a_full_disk_is_told_with_what_is_free(tmp_path: Path):
+def test_a_full_disk_is_reported_with_what_is_free(tmp_path: Path):
     home = tmp_path / "home"
     home.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", home], check=True)

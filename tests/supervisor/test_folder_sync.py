@@ -146,7 +146,7 @@ def test_a_folder_that_is_no_checkpoint_folder_keeps_what_was_sent(source, store
     assert names(stored) == ["1.txt"]
 
 
-def test_a_checkpoint_folder_that_is_gone_as_a_whole_takes_nothing_along(folder, source, stored):
+def test_a_checkpoint_folder_that_is_deleted_deletes_nothing_in_the_store(folder, source, stored):
     write(source / "1.pt")
     send(folder)
     source.rename(source.with_name("moved away"))
@@ -154,7 +154,7 @@ def test_a_checkpoint_folder_that_is_gone_as_a_whole_takes_nothing_along(folder,
     assert names(stored) == ["1.pt"]
 
 
-def test_a_name_that_no_store_takes_holds_up_no_other(folder, source, stored):
+def test_a_name_that_no_store_takes_delays_no_other(folder, source, stored):
     write(source / "a\nb.pt", age=12)
     write(source / "good.pt", age=10)
     folder.tick()
@@ -183,7 +183,7 @@ def test_unicode_and_undecodable_names_arrive(folder, source, stored):
     assert set(os.listdir(stored)) == set(os.listdir(source))
 
 
-def test_a_name_that_is_no_unicode_holds_up_no_other_on_s3(
+def test_a_name_that_is_no_unicode_delays_no_other_on_s3(
     source, bucket, s3_server, monkeypatch, tmp_path
 ):
     for variable, value in s3_server.environment.items():
@@ -198,7 +198,7 @@ def test_a_name_that_is_no_unicode_holds_up_no_other_on_s3(
     assert [entry["Key"] for entry in found] == ["ckpt/good.pt"]
 
 
-def test_what_cannot_be_read_is_told_holds_up_nothing_and_is_not_deleted(as_ordinary_user):
+def test_what_cannot_be_read_is_reported_delays_nothing_and_is_not_deleted(as_ordinary_user):
     source, stored = as_ordinary_user / "checkpoints", as_ordinary_user / "stored"
     for name in ("closed/a", "b"):
         write(source / name)
@@ -216,7 +216,7 @@ def test_what_cannot_be_read_is_told_holds_up_nothing_and_is_not_deleted(as_ordi
     assert names(stored) == ["b", "closed/a", "late"]
 
 
-def test_a_path_too_long_to_look_at_holds_up_no_other(folder, source, stored):
+def test_a_path_too_long_to_scan_delays_no_other(folder, source, stored):
     """A script may nest folders deeper than any path can name."""
     here = os.getcwd()
     write(source / "good.pt")
@@ -351,7 +351,7 @@ def test_the_next_supervisor_knows_a_file_that_was_moved_over_another(folder, so
     assert names(stored) == ["latest.pt", "previous.pt"]
 
 
-def test_a_file_that_is_somebody_else_s_is_left(source, stored):
+def test_a_file_of_another_part_is_skipped(source, stored):
     write(source / "events.out.tfevents.1.host")
     write(source / "weights.pt")
     folder = FolderSync("t", source, place(stored), skip=lambda path: "tfevents" in path)

@@ -64,7 +64,7 @@ def test_the_time_before_a_reboot_is_as_it_was_last_stamped(tmp_path, monkeypatc
     assert gang.master_port == meeting["master_port"]
 
 
-def test_earlier_attempts_count_by_the_clock_that_nobody_sets(tmp_path, monkeypatch):
+def test_earlier_attempts_count_by_the_monotonic_clock(tmp_path, monkeypatch):
     mine = attempt(tmp_path)
     mine.gang.meet()
     mine.context.journal.move(Secondary.DOWNLOADING)
@@ -159,9 +159,7 @@ def test_a_lead_that_downloads_sees_another_host_fail(tmp_path):
     assert other.is_set()
 
 
-def test_a_host_told_to_end_while_it_downloads_has_not_failed(
-    tmp_path, bucket, s3_server, monkeypatch
-):
+def test_a_host_stopped_while_it_downloads_has_not_failed(tmp_path, bucket, s3_server, monkeypatch):
     """Else the lost host would be forgotten over it, and the job not be tried again."""
     for number in range(30):
         s3_server.client().put_object(Bucket=bucket, Key=f"c/{number}.pt", Body=b"x" * 1000)

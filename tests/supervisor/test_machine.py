@@ -109,7 +109,7 @@ def test_a_grandchild_s_time_and_memory_are_the_script_s():
             os.killpg(script.pid, signal.SIGKILL)
 
 
-def test_the_table_is_looked_through_only_when_a_process_has_begun(
+def test_the_table_is_searched_only_when_a_process_has_started(
     reader: MachineReader, monkeypatch: pytest.MonkeyPatch
 ):
     newest, looks = [b"1\n"], []
@@ -149,7 +149,7 @@ def with_two_processes(reader: MachineReader) -> Reading | None:
     return reading if len(reading.script) == 2 else None
 
 
-def test_rates_are_means_over_the_time_between_two_looks():
+def test_rates_are_means_over_the_time_between_two_readings():
     before = a_reading(10.0)
     now = a_reading(
         14.0,

@@ -75,7 +75,9 @@ def test_a_manifest_may_be_on_this_machine_and_name_files_there(home: Path, tmp_
         ([{"prefix": ""}, "passwd"], "names 'passwd', which is in no object store"),
     ],
 )
-def test_a_manifest_that_cannot_be_used_says_why(home: Path, content: Any, words: str) -> None:
+def test_a_manifest_that_cannot_be_used_gives_the_reason(
+    home: Path, content: Any, words: str
+) -> None:
     with pytest.raises(InputError) as caught:
         named_objects(listed(home, content), home)
     assert words in caught.value.message
@@ -89,7 +91,7 @@ def test_a_missing_manifest_is_named(home: Path) -> None:
         named_objects(channel("/nowhere/m", data_type="ManifestFile"), home)
 
 
-def test_lines_give_the_attributes_asked_for_in_their_order(home: Path) -> None:
+def test_lines_give_the_attributes_requested_in_their_order(home: Path) -> None:
     first = {"source-ref": "s3://bucket/images/1.jpg", "label": 1, "other": [1]}
     second = {"label": "zwei", "source-ref": "s3://bucket/images/3.jpg", "meta": {"a": 0.5}}
     manifest = augmented(home, first, "", second, attributes=("label", "source-ref"))
@@ -139,7 +141,7 @@ def test_a_manifest_on_this_machine_may_name_objects(home: Path, tmp_path: Path)
     assert item.uri == "s3://bucket/images/1.jpg"
 
 
-def test_sizes_are_asked_for_once_each(home: Path) -> None:
+def test_sizes_are_requested_once_each(home: Path) -> None:
     manifest = augmented(home, {"a-ref": "s3://bucket/images/1.jpg"}, attributes=("a-ref",))
     (line,) = manifest_lines(manifest, home)
     assert [item.size_bytes for item in sized(manifest, line.objects)] == [12]

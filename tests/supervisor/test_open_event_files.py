@@ -82,7 +82,7 @@ def test_a_file_is_read_when_it_and_its_process_are_gone(started, tmp_path: Path
     files.close()
 
 
-def test_looks_become_rare(started, tmp_path: Path):
+def test_searches_become_rare(started, tmp_path: Path):
     asked = []
     clock = Clock()
     files = OpenEventFiles(lambda: asked.append(clock.now), [], clock)
@@ -105,7 +105,7 @@ def test_another_process_of_the_same_number_is_left_alone(started, tmp_path: Pat
     files.close()
 
 
-def test_nobody_and_no_process_is_nothing():
+def test_without_a_process_nothing_is_found():
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
     assert OpenEventFiles(lambda: None, []).find() == {}

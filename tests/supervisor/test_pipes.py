@@ -97,7 +97,7 @@ def test_only_what_the_reader_takes_is_fetched(data: Path) -> None:
         assert fetched < 10
 
 
-def test_a_failure_is_told_and_never_looks_like_the_end(data: Path) -> None:
+def test_a_failure_is_raised_and_never_looks_like_the_end(data: Path) -> None:
     def broken(epoch: int) -> Iterable[bytes]:
         yield b"half"
         raise InputError("the object is gone")

@@ -73,7 +73,7 @@ def test_more_signals_than_a_pipe_holds_end_nothing(wake: WakeUps):
     assert wake.take()
 
 
-def test_who_does_not_know_the_signal_goes_on(tmp_path: Path):
+def test_a_process_without_a_handler_ignores_the_signal(tmp_path: Path):
     pid = os.spawnv(os.P_NOWAIT, "/bin/sleep", ["sleep", "1000"])
     os.kill(pid, WAKE_SIGNAL)
     time.sleep(0.05)
@@ -82,7 +82,7 @@ def test_who_does_not_know_the_signal_goes_on(tmp_path: Path):
     os.waitpid(pid, 0)
 
 
-def test_the_supervisors_of_a_job_are_woken_and_no_stranger(wake: WakeUps, tmp_path: Path):
+def test_the_supervisors_of_a_job_are_woken_and_no_other_process(wake: WakeUps, tmp_path: Path):
     folder = JobFolder(tmp_path)
     mine, gone = folder.host("algo-1", 2), folder.host("algo-2", 1)
     for host, started in ((gone, 1), (mine, processes.myself().started)):
@@ -93,7 +93,7 @@ def test_the_supervisors_of_a_job_are_woken_and_no_stranger(wake: WakeUps, tmp_p
         assert wake.take() == (host is mine)
 
 
-def test_a_script_that_prints_after_a_silence_wakes_its_supervisor(wake: WakeUps, tmp_path: Path):
+def test_a_script_that_prints_after_a_pause_wakes_its_supervisor(wake: WakeUps, tmp_path: Path):
     (tmp_path / "ml").mkdir()
     plan = SandboxPlan(
         folder=tmp_path / "sandbox",

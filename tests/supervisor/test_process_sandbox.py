@@ -186,7 +186,7 @@ def test_a_mount_may_cover_a_folder_that_exists(
 
 
 @pytest.mark.parametrize("kind", NAMESPACED)
-def test_nobody_gains_a_capability(kind: str, make_plan: MakePlan) -> None:
+def test_no_process_gains_a_capability(kind: str, make_plan: MakePlan) -> None:
     def capabilities(status: str, which: str) -> int:
         line = next(line for line in status.splitlines() if line.startswith(which))
         return int(line.split()[1], 16)
@@ -574,7 +574,7 @@ def test_sigkill_needs_no_help_from_init(make_plan: MakePlan) -> None:
     assert wait(plan) == Exited(-signal.SIGKILL)
 
 
-def test_the_script_dies_with_its_init_before_anybody_looks(make_plan: MakePlan) -> None:
+def test_the_script_dies_with_its_init_before_any_poll(make_plan: MakePlan) -> None:
     plan = make_plan(KEEP_RUNNING)
     ProcessSandbox().start(plan)
     command = process_of(plan, "command")
@@ -583,7 +583,7 @@ def test_the_script_dies_with_its_init_before_anybody_looks(make_plan: MakePlan)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_init_itself_cannot_be_asked_to_leave(make_plan: MakePlan, number: int) -> None:
+def test_init_itself_cannot_be_terminated(make_plan: MakePlan, number: int) -> None:
     plan = make_plan(KEEP_RUNNING)
     ProcessSandbox().start(plan)
     os.kill(process_of(plan, "init"), number)
@@ -644,7 +644,7 @@ def test_the_end_is_recorded_with_its_times(make_plan: MakePlan) -> None:
 
 
 @needs_root
-def test_a_script_killed_for_want_of_memory_says_so(make_plan: MakePlan) -> None:
+def test_a_script_killed_for_want_of_memory_reports_it(make_plan: MakePlan) -> None:
     group = Path("/sys/fs/cgroup/memory") / f"trackside-test-{os.getpid()}"
     try:
         group.mkdir()
@@ -669,7 +669,7 @@ def test_a_script_killed_for_want_of_memory_says_so(make_plan: MakePlan) -> None
         group.rmdir()
 
 
-def test_a_sandbox_is_told_by_ps(make_plan: MakePlan) -> None:
+def test_a_sandbox_is_recognized_in_ps(make_plan: MakePlan) -> None:
     plan = make_plan(KEEP_RUNNING)
     ProcessSandbox().start(plan)
     said = process_table.read(f"/proc/{process_of(plan, 'init')}/cmdline").split(b"\0")

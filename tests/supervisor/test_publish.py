@@ -184,7 +184,7 @@ def _publish(job: Context) -> None:
     publisher(job).publish(model=True)
 
 
-def test_a_model_that_cannot_be_packed_is_told_at_once(as_ordinary_user):
+def test_a_model_that_cannot_be_packed_is_reported_at_once(as_ordinary_user):
     job = context(as_ordinary_user)
     write(ml(job) / "model/m").chmod(0)
     told: list[str] = []
@@ -263,7 +263,7 @@ def test_a_job_that_still_runs_uploads_itself(tmp_path):
         send(context(tmp_path))
 
 
-def test_a_job_that_kept_nothing_says_where_it_all_is(tmp_path):
+def test_a_job_that_kept_nothing_names_where_it_all_is(tmp_path):
     job = context(tmp_path)
     job.journal.move(Secondary.FAILED, reason="no")
     with pytest.raises(JobNotFinished, match="s3://bucket/out/job"):

@@ -18,7 +18,7 @@ def limits(tmp_path: Path, cores: int | None = None, memory_gb: int | None = Non
     return ScriptLimits(Options(cores=cores, memory_gb=memory_gb), HostFolder(tmp_path), NONCE)
 
 
-def test_who_asks_for_nothing_gets_nothing(tmp_path: Path):
+def test_a_job_that_requests_nothing_gets_nothing(tmp_path: Path):
     asked = limits(tmp_path)
     assert asked.begin() == asked.exceeded() == ""
     assert asked.folders == ()
@@ -26,7 +26,7 @@ def test_who_asks_for_nothing_gets_nothing(tmp_path: Path):
     assert not HostFolder(tmp_path).control_group.exists()
 
 
-def test_without_control_groups_it_is_said_that_nothing_is_enforced(
+def test_without_control_groups_it_is_reported_that_nothing_is_enforced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(control_group, "_hierarchies", lambda proc: iter(()))

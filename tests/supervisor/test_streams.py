@@ -44,7 +44,7 @@ def test_objects_follow_one_another_byte_by_byte(stored: Stored) -> None:
     assert b"".join(stream(items, unzip=False, records=False)) == b"".join(contents)
 
 
-def test_sizes_that_a_manifest_did_not_say_are_asked_for(stored: Stored) -> None:
+def test_sizes_that_a_manifest_did_not_say_are_requested(stored: Stored) -> None:
     known = stored("a", b"content")
     unknown = ChannelObject(known.location, "a")
     assert b"".join(stream([unknown], unzip=False, records=True))[8:15] == b"content"
@@ -81,10 +81,12 @@ def test_a_small_object_that_unfolds_hugely_comes_in_small_pieces(stored: Stored
 
 @pytest.mark.parametrize(
     ("data", "words"),
-    [(b"plain text", "not sound gzip"), (gzip.compress(os.urandom(9000))[:-20], "in the middle")],
+    [(b"plain text", "not valid gzip"), (gzip.compress(os.urandom(9000))[:-20], "in the middle")],
     ids=["not gzip", "cut short"],
 )
-def test_what_is_not_gzip_is_said_with_its_name(stored: Stored, data: bytes, words: str) -> None:
+def test_what_is_not_gzip_is_reported_with_its_name(
+    stored: Stored, data: bytes, words: str
+) -> None:
     with pytest.raises(InputError, match=f"s3://bucket/bad.*{words}"):
         list(stream([stored("bad", data)], unzip=True, records=False))
 

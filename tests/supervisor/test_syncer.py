@@ -54,7 +54,7 @@ def test_passes_that_find_nothing_come_the_less_often():
     assert pauses == [1.0, 1.0, 3.0, 3.0, 30.0, 30.0]
 
 
-def test_who_rests_because_nothing_was_new_is_woken(monkeypatch):
+def test_a_pause_because_nothing_was_new_can_be_ended(monkeypatch):
     monkeypatch.setattr(syncer_module, "SCAN_SECONDS", 0.01)
     monkeypatch.setattr(syncer_module, "IDLE_PAUSE_SECONDS", 600.0)
     monkeypatch.setattr(syncer_module, "LONGEST_PAUSE_SECONDS", 600.0)
@@ -67,7 +67,7 @@ def test_who_rests_because_nothing_was_new_is_woken(monkeypatch):
     assert syncer.finish(time.monotonic() + 600, lambda error: None) == ""
 
 
-def test_what_we_draw_of_the_machine_is_no_news(source, stored):
+def test_the_machine_s_figures_do_not_count_as_activity(source, stored):
     def draw(last: bool) -> None:
         write(source / "events.out.tfevents.1.host.1.0", frame(b"a record"))
 
@@ -96,7 +96,7 @@ def test_an_error_is_in_the_state_until_it_has_passed():
     assert syncer.send_all() == ""
 
 
-def test_a_part_that_fails_holds_up_no_other(source, stored):
+def test_a_part_that_fails_delays_no_other(source, stored):
     write(source / "a.pt")
     syncer = Syncer([Failing(ValueError("odd")), FolderSync("c", source, place(stored))])
     assert syncer.send_all() == "odd"
@@ -113,13 +113,13 @@ def test_the_end_waits_for_a_store_that_comes_back():
     assert told == ["away"]
 
 
-def test_the_end_gives_up_at_its_deadline_and_says_why():
+def test_the_end_gives_up_at_its_deadline_and_gives_the_reason():
     syncer = Syncer([Failing(*[OSError("away")] * 100)])
     syncer.start()
     assert syncer.finish(time.monotonic() + 0.1, lambda error: None) == "away"
 
 
-def test_the_end_does_not_wait_for_what_no_time_can_mend(source, stored):
+def test_the_end_does_not_wait_for_what_no_retry_can_fix(source, stored):
     write(source / "a\x01b")
     write(source / "good")
     syncer = Syncer([FolderSync("c", source, place(stored), mirror=True)])
@@ -164,14 +164,14 @@ def test_a_store_call_that_never_returns_is_seen_as_a_lag(source, deaf_store, mo
     assert "has not responded" in syncer.finish(time.monotonic(), lambda error: None)
 
 
-def test_no_lag_is_told_of_a_store_that_keeps_up(folder, source):
+def test_no_lag_is_reported_for_a_store_that_keeps_up(folder, source):
     write(source / "a.pt")
     send(folder)
     record = HostRecord(syncs=Syncer([folder]).states())
     assert lag_message({"algo-1": record}, after_seconds=600.0) == ("", "")
 
 
-def test_the_lag_of_every_host_is_told_with_its_name():
+def test_the_lag_of_every_host_is_reported_with_its_name():
     late = SyncState(to="s3://b/c", last=time.time(), lag_seconds=70, error="refused")
     later = SyncState(to="s3://b/c", last=0.0, lag_seconds=90, error="gone")
     records = {"algo-1": HostRecord(syncs={"log": late}), "algo-2": HostRecord(syncs={"x": later})}

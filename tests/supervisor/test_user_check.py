@@ -43,7 +43,7 @@ def test_a_user_that_can_run_jobs_is_good_and_the_home_is_closed_to_it(open_fold
     assert stat.S_IMODE(home.stat().st_mode) == 0o700
 
 
-def test_without_other_users_nothing_is_looked_at(tmp_path: Path) -> None:
+def test_without_other_users_nothing_is_checked(tmp_path: Path) -> None:
     check_users(settings(tmp_path / "home", run_as="", python="/no/such/python"))
     assert not (tmp_path / "home").exists()
 
@@ -67,7 +67,7 @@ def test_an_interpreter_behind_a_closed_folder_is_named_with_the_folder(
     assert behind.startswith(f"'{closed / 'program'}' cannot be read by user")
 
 
-def test_an_interpreter_that_does_not_start_is_told_in_its_words(
+def test_an_interpreter_that_does_not_start_is_reported_in_its_output(
     tmp_path: Path, open_folder: Path
 ) -> None:
     python = open_folder / "python"

@@ -99,7 +99,7 @@ def test_a_baseline_that_is_not_there_or_damaged_is_none(tmp_path: Path) -> None
     assert read_baseline(tmp_path / "damaged") is None
 
 
-def test_in_a_folder_of_the_user_s_nobody_looks_into_what_is_ignored(code: Path) -> None:
+def test_in_a_user_s_folder_ignored_folders_are_not_scanned(code: Path) -> None:
     (code / ".tracksideignore").write_text("data/\n!.cache/\n")
     write(code / ".venv/lib/module.py")
     write(code / ".cache/model.bin")

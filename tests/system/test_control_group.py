@@ -81,7 +81,7 @@ def test_a_trial_leaves_nothing_behind():
     assert not any(map(os.path.exists, tried.folders))
 
 
-def test_who_is_in_it_goes_with_it(group: ControlGroup):
+def test_its_processes_are_killed_with_it(group: ControlGroup):
     sleeper = inside(group, "import time; print('here', flush=True); time.sleep(1000)")
     assert sleeper.stdout is not None
     assert sleeper.stdout.readline() == "here\n"

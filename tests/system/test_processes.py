@@ -107,7 +107,7 @@ def test_a_name_with_brackets_and_blanks_is_no_trap(tmp_path) -> None:
 
 @pytest.mark.parametrize("group", [False, True])
 @pytest.mark.parametrize("old", [{"started": 1}, {"boot_id": "an earlier boot"}])
-def test_whoever_has_the_pid_today_is_not_signalled(
+def test_another_process_with_the_same_pid_is_not_signalled(
     sleeper: subprocess.Popen[bytes], old: dict[str, Any], group: bool
 ) -> None:
     identity = known(sleeper.pid)

@@ -35,7 +35,7 @@ def test_a_setting_names_a_user_for_some_labels_and_one_for_all_others(
         ("ci=alice,ci=bob", "'alice' and 'bob' for the label 'ci'"),
     ],
 )
-def test_a_setting_that_says_nothing_or_two_things_is_refused(text: str, words: str) -> None:
+def test_an_empty_or_ambiguous_setting_is_refused(text: str, words: str) -> None:
     with pytest.raises(InvalidSetting, match=words):
         RunAs.parse(text)
 

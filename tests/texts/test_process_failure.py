@@ -20,7 +20,7 @@ Traceback (most recent call last):
 """
 
 
-def test_an_exception_is_told_with_the_user_s_own_line():
+def test_an_exception_is_reported_with_the_user_s_own_line():
     failure = explain_end(
         End(code=1, output=f"{TRACEBACK}RuntimeError: shapes cannot be multiplied\n")
     )
@@ -32,7 +32,7 @@ def test_an_exception_is_told_with_the_user_s_own_line():
     assert "^^^" not in text
 
 
-def test_a_message_of_several_lines_is_told_in_one():
+def test_a_message_of_several_lines_is_reported_in_one():
     output = (
         f"{TRACEBACK}RuntimeError: Error(s) in loading state_dict for Net:\n\tMissing key: a.b\n"
     )
@@ -105,7 +105,7 @@ def test_evidence_is_cut_between_frames():
         ),
     ],
 )
-def test_a_kill_is_told_with_what_the_kernel_recorded(out_of_memory: bool | None, told: str):
+def test_a_kill_is_reported_with_what_the_kernel_recorded(out_of_memory: bool | None, told: str):
     end = End(code=-9, output="epoch 1\nepoch 2\n", seconds=125, out_of_memory=out_of_memory)
     failure = explain_end(end)
     assert failure.sentence.startswith(told)
@@ -119,10 +119,10 @@ def test_a_crash_is_named_and_explained(name: str):
     assert failure.sentence.startswith(
         f"The script crashed with {name} after 0.3 s without an error message"
     )
-    assert failure.sentence.endswith("With PYTHONFAULTHANDLER=1 Python says where")
+    assert failure.sentence.endswith("With PYTHONFAULTHANDLER=1 Python shows where")
 
 
-def test_a_crash_that_faulthandler_saw_is_told_with_its_place():
+def test_a_crash_that_faulthandler_saw_is_reported_with_its_place():
     output = (
         "Fatal Python error: Segmentation fault\n\n"
         "Current thread 0x00007f (most recent call first):\n"
@@ -135,14 +135,14 @@ def test_a_crash_that_faulthandler_saw_is_told_with_its_place():
     )
 
 
-def test_an_exit_without_a_word():
+def test_an_exit_without_output():
     assert explain_end(End(code=3, seconds=0.12)) == ProcessFailure(
         "The script ended after 0.1 s without an error message"
     )
     assert explain_end(End(code=3, output="\n====\n----\n")).sentence.endswith("an error message")
 
 
-def test_without_an_exception_the_last_line_is_told():
+def test_without_an_exception_the_last_line_is_reported():
     failure = explain_end(End(code=2, output="usage: train.py\nstep 7\n"))
     assert failure == ProcessFailure("The script ended. Last line: step 7", ("usage: train.py",))
 
@@ -167,7 +167,7 @@ def test_the_exit_code_of_a_shell_is_explained():
     assert "SIG" not in explain_end(End(code=255, output="x")).sentence
 
 
-def test_a_worker_killed_for_memory_is_told_before_what_it_led_to():
+def test_a_worker_killed_for_memory_is_reported_before_what_it_led_to():
     output = f"{TRACEBACK}RuntimeError: DataLoader worker (pid 7) is killed by signal: Killed.\n"
     failure = explain_end(End(code=1, output=output, out_of_memory=True))
     assert failure.sentence.startswith(
@@ -183,7 +183,7 @@ def test_a_worker_killed_for_memory_is_told_before_what_it_led_to():
         ("3", "Rank 1 ended with exit code 3. Last line: step 7"),
     ],
 )
-def test_the_rank_that_torchrun_names_is_told(code: str, told: str):
+def test_the_rank_that_torchrun_names_is_reported(code: str, told: str):
     output = (
         "step 7\n"
         "E1117 05:31:48.422000 5064 torch/distributed/elastic/multiprocessing/api.py:1002] failed\n"
@@ -197,7 +197,7 @@ def test_the_rank_that_torchrun_names_is_told(code: str, told: str):
     assert failure.sentence.endswith("Last line: step 7")
 
 
-def test_the_cause_comes_first_and_the_process_s_own_words_after_it():
+def test_the_cause_comes_first_and_the_process_s_own_message_after_it():
     failure = ProcessFailure("RuntimeError: x", ("frame",)).because("The disk is full")
     assert failure.fitted(1000) == "The disk is full\nRuntimeError: x\nframe"
     assert failure.fitted(35) == "The disk is full\nRuntimeError: x"

@@ -152,7 +152,7 @@ PIECES = [
 ]
 
 
-def test_nothing_that_is_said_keeps_the_reason_from_being_told():
+def test_no_output_hides_the_reason():
     chosen = random.Random(7)
     for _ in range(400):
         output = "\n".join(chosen.choices(PIECES, k=chosen.randrange(30)))
@@ -241,7 +241,7 @@ def test_a_crash_is_named_with_the_last_line(host: Host):
     ],
     ids=["plain", "torch"],
 )
-def test_a_full_disk_is_told_before_what_it_led_to(host: Host, write: str, raised: str):
+def test_a_full_disk_is_reported_before_what_it_led_to(host: Host, write: str, raised: str):
     model = host.base / "model"
     model.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", model], check=True)

@@ -42,7 +42,7 @@ def test_a_host_that_appears_late_is_waited_for(host: Host):
 
 
 @pytest.mark.parametrize("value", ["true", "True"])
-def test_in_studio_nobody_is_waited_for(host: Host, value: str):
+def test_in_studio_no_host_is_waited_for(host: Host, value: str):
     names = {"current_host": "a.invalid", "hosts": ["a.invalid", "b.invalid"]}
     host.configure("resourceconfig", names)
     host.script("print('ran')")
@@ -67,7 +67,7 @@ def test_a_port_is_waited_for():
         wait_for_port("127.0.0.1", port, 60)
 
 
-def test_a_port_on_which_nobody_answers_is_named():
+def test_a_port_without_a_listener_is_named():
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         port = silent.getsockname()[1]

@@ -121,7 +121,7 @@ def test_what_the_parent_has_already_is_not_installed(host: Host, overlays: Path
     assert not overlays.exists()
 
 
-def test_a_requirement_that_cannot_be_met_fails_with_pips_words(host: Host, overlays: Path):
+def test_a_requirement_that_cannot_be_met_fails_with_pips_message(host: Host, overlays: Path):
     host.script("raise SystemExit('must not run')")
     host.script("no-such-package==1.0\n", "requirements.txt")
     finished = host.train()

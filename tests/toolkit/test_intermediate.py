@@ -61,7 +61,7 @@ def test_where_the_folder_is_there_the_platform_sends_it(elsewhere: Host, s3_ser
     assert stored(s3_server, bucket) == {}
 
 
-def test_what_cannot_be_sent_is_told_and_fails_nothing(elsewhere: Host):
+def test_what_cannot_be_sent_is_reported_and_fails_nothing(elsewhere: Host):
     elsewhere.hyperparameters(sagemaker_s3_output="s3://no-such-bucket-here")
     elsewhere.script(WRITES)
     (elsewhere.code / "GO").touch()

@@ -146,7 +146,7 @@ def test_a_rank_that_is_killed_is_named(host: Host):
 
 
 @pytest.mark.timeout(600)
-def test_two_hosts_make_one_group_and_the_failing_ranks_words_are_kept(host: Host, tmp_path: Path):
+def test_two_hosts_make_one_group_and_the_failing_ranks_output_is_kept(host: Host, tmp_path: Path):
     second = Host(tmp_path / "second")
     hosts = {"algo-1": host, "algo-2": second}
     port = free_port()

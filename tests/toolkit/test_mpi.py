@@ -60,7 +60,7 @@ def test_ranks_start_on_one_host_and_write_whole_lines(host: Host):
     ]
 
 
-def test_a_program_at_the_port_of_an_x_display_holds_nobody_up(host: Host):
+def test_a_program_at_the_port_of_an_x_display_delays_nothing(host: Host):
     """As TensorBoard is, at 6006. mpirun's hwloc would ask it for GPUs, and wait for ever."""
     configure(host, lr="0.1")
     with socket.socket() as silent:
@@ -72,7 +72,7 @@ def test_a_program_at_the_port_of_an_x_display_holds_nobody_up(host: Host):
         assert host.train().code == 0
 
 
-def test_a_failing_rank_fails_the_job_with_its_words(host: Host):
+def test_a_failing_rank_fails_the_job_with_its_output(host: Host):
     configure(host, fail="1")
     assert host.train().code == 1
     assert host.failure.startswith(
@@ -187,7 +187,7 @@ print(asking.recv(4))
 """
 
 
-def test_another_user_of_the_machine_is_not_told_in_a_host_s_place(pair: list[Host]):
+def test_another_user_of_the_machine_is_not_notified_instead_of_a_host(pair: list[Host]):
     needs_root()
     master = start_one(pair, 0, wait="1")
     [name] = until(lambda: sockets(pair))
@@ -319,7 +319,7 @@ cd - > /dev/null
 """
 
 
-def test_nobody_else_can_tell_a_machine_how_its_job_ended(machines: list[Machine]):
+def test_no_other_user_can_report_how_a_job_ended(machines: list[Machine]):
     """Another user has taken all names that can be foretold: a file, a folder, a link."""
     first, second = machines
     left = "ls trackside-mpi-job.a elsewhere; ls -d trackside-mpi-job*"

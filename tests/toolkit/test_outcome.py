@@ -13,7 +13,7 @@ def installed(folder: Path, *names: str) -> str:
     return str(folder)
 
 
-def test_packages_are_told_beside_the_exit_record_and_an_overlay_s_come_first(tmp_path: Path):
+def test_packages_are_reported_beside_the_exit_record_and_an_overlay_s_come_first(tmp_path: Path):
     below = installed(tmp_path / "below", "torch-2.13.0+cpu.dist-info", "numpy-2.0.0.dist-info")
     overlay = installed(tmp_path / "overlay", "numpy-1.26.0.dist-info", "typing_extensions")
     outcome.record_packages(str(tmp_path / "script.json"), [below, str(tmp_path / "no"), overlay])
@@ -23,7 +23,7 @@ def test_packages_are_told_beside_the_exit_record_and_an_overlay_s_come_first(tm
     }
 
 
-def test_nobody_is_told_where_nobody_asked(tmp_path: Path, monkeypatch):
+def test_nothing_is_recorded_unless_requested(tmp_path: Path, monkeypatch):
     empty = tmp_path / "empty"
     empty.mkdir()
     monkeypatch.chdir(empty)

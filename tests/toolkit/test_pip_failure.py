@@ -11,7 +11,7 @@ def failure_of(output: str, code: int = 1) -> ProcessFailure:
     return explain_pip(code, output, seconds=2.0, code_folder="/opt/ml/code")
 
 
-def test_a_requirement_that_does_not_exist_is_told_once(host: Host):
+def test_a_requirement_that_does_not_exist_is_reported_once(host: Host):
     host.script("print('never')")
     host.script("no-such-package-of-anybody==1.0\n", "requirements.txt")
     finished = host.train(PIP_NO_INDEX="1")
@@ -25,14 +25,14 @@ def test_a_requirement_that_does_not_exist_is_told_once(host: Host):
     assert host.failure.endswith('install -r requirements.txt"')
 
 
-def test_a_requirement_that_is_not_one_is_told(host: Host):
+def test_a_requirement_that_is_not_one_is_reported(host: Host):
     host.script("print('never')")
     host.script("numpy=1\n", "requirements.txt")
     assert host.train(PIP_NO_INDEX="1").code == 1
     assert "ErrorMessage \"pip: Invalid requirement: 'numpy=1'" in host.failure
 
 
-def test_versions_that_there_are_are_told():
+def test_versions_that_there_are_are_reported():
     versions = ", ".join(f"1.{n}" for n in range(90))
     output = (
         "Looking in indexes: https://me:secret@host/simple\n"
@@ -45,7 +45,7 @@ def test_versions_that_there_are_are_told():
     )
 
 
-def test_an_index_out_of_reach_is_told():
+def test_an_index_out_of_reach_is_reported():
     output = (
         "WARNING: Retrying (Retry(total=4, connect=None)) after connection broken by "
         "'NewConnectionError('Failed to establish a new connection: [Errno 111]')': /simple/x/\n"
@@ -91,7 +91,7 @@ ERROR: Could not build wheels for flash, which is required to install pyproject.
         ),
     ],
 )
-def test_a_build_that_failed_is_told_with_the_builder_s_words(output: str, why: str):
+def test_a_build_that_failed_is_reported_with_the_builder_s_message(output: str, why: str):
     words = failure_of(BUILD.format(output=output))
     assert words.sentence == f"pip could not build 'flash': {why}"
     assert "running build_ext" in "\n".join(words.evidence)
@@ -110,7 +110,7 @@ def test_metadata_that_cannot_be_made_names_what_was_being_collected():
     )
 
 
-def test_requirements_that_exclude_each_other_are_told():
+def test_requirements_that_exclude_each_other_are_reported():
     output = (
         "ERROR: Cannot install a==1 and b==2 because these package versions have conflicting "
         "dependencies.\n\nThe conflict is caused by:\n    a 1 depends on c<2\n"
@@ -121,7 +121,7 @@ def test_requirements_that_exclude_each_other_are_told():
     assert words.evidence == ("The conflict is caused by:", "    a 1 depends on c<2")
 
 
-def test_a_pip_that_was_killed_says_so():
+def test_a_pip_that_was_killed_reports_it():
     assert failure_of("Collecting x\n", -9).sentence.startswith(
         "pip was killed by SIGKILL after 2.0 s"
     )

@@ -6,9 +6,9 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 
 from trackside.errors import TracksideError
-from trackside.quick_dataclass import dataclass
 from trackside.records.hosts import SyncState
 from trackside.supervisor.folder_sync import NotUploaded
 from trackside.supervisor.sync_part import SyncPart
