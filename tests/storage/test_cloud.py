@@ -114,7 +114,7 @@ def test_a_server_that_falls_silent_is_left(bucket: str) -> None:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
         store = connect(f"http://127.0.0.1:{silent.getsockname()[1]}", bucket, retry)
-        with pytest.raises(StoreUnreachable, match="not answer in time"):
+        with pytest.raises(StoreUnreachable, match="not respond in time"):
             store.get("k")
 
 

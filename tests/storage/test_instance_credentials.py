@@ -141,7 +141,7 @@ def test_an_instance_has_the_keys_of_its_role():
         assert giver.requests[2][2]["x-aws-ec2-metadata-token"] == "session"
 
 
-@pytest.mark.parametrize("answer", [b"", b"<html>", b"{}", b"[]"])
+@pytest.mark.parametrize("response", [b"", b"<html>", b"{}", b"[]"])
 def test_the_error_for_a_platform_without_keys_has_the_way_out(response: bytes):
     with KeyGiver(response) as giver, pytest.raises(StoreUnreachable, match="Set AWS_PROFILE"):
         keys_for(SURROUNDED, giver.environ)
