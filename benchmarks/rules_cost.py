@@ -63,13 +63,13 @@ def _compare(jobs: "_Jobs", workload: str, num_steps: int, num_rounds: int) -> C
             (watched if with_rules else plain).append(seconds)
     ratios = [ours / theirs for ours, theirs in zip(watched, plain, strict=True)]
     ratio, without = statistics.median(ratios), statistics.median(plain)
-    told = ", ".join(f"{each:.3f}" for each in ratios)
+    reported = ", ".join(f"{each:.3f}" for each in ratios)
     return Comparison(
         f"{workload}: {num_steps:,} steps watched by all rules on {CORES} cores",
         "seconds",
         {"trackside": ratio * without, "no rules": without},
         targets=(Target("no rules", 1 / LIMIT),),
-        notes=(f"Median ratio {ratio:.3f} (rounds: {told}); the limit is {LIMIT}.",),
+        notes=(f"Median ratio {ratio:.3f} (rounds: {reported}); the limit is {LIMIT}.",),
     )
 
 
@@ -84,12 +84,12 @@ class _Jobs:
     def seconds(self, workload: str, num_steps: int, *options: str) -> float:
         """As the script timed itself. Returns when the rules have ended too."""
         command = [sys.executable, "-m", "trackside.cli", "run", "train.py", "--wait"]
-        told = [f"WORKLOAD={workload}", f"STEPS={num_steps}", *_STEADY_MEMORY]
+        reported = [f"WORKLOAD={workload}", f"STEPS={num_steps}", *_STEADY_MEMORY]
         done = subprocess.run(
             [
                 *command,
                 *("--name", f"cost-{next(self._numbers)}"),
-                *(word for each in told for word in ("--environment", each)),
+                *(word for each in reported for word in ("--environment", each)),
                 *options,
             ],
             cwd=self._folder,

@@ -236,11 +236,15 @@ def _report(cases: list[ElementTree.Element], show_failures: bool) -> None:
 
 def _reason(case: ElementTree.Element) -> str | None:
     """Why a case is left out."""
-    told = "".join(each.attrib.get("message", "") for each in case)
+    reported = "".join(each.attrib.get("message", "") for each in case)
     if case.find("skipped") is not None:
-        return told.removeprefix("not offered: ") if "not offered" in told else "nothing to run"
+        return (
+            reported.removeprefix("not offered: ")
+            if "not offered" in reported
+            else "nothing to run"
+        )
     for operation, reason in CALLS_NOT_OFFERED.items():
-        if f"(NotImplemented) when calling the {operation} " in told:
+        if f"(NotImplemented) when calling the {operation} " in reported:
             return reason
     return None
 

@@ -303,9 +303,9 @@ def _is_right(server: RunningServer, num_running: int) -> bool:
 
 def _list_ms(server: RunningServer) -> float:
     began = time.monotonic()
-    told = server.client.list_training_jobs(MaxResults=100)["TrainingJobSummaries"]
-    if len(told) != 100:
-        raise RuntimeError(f"{len(told)} jobs are listed")
+    reported = server.client.list_training_jobs(MaxResults=100)["TrainingJobSummaries"]
+    if len(reported) != 100:
+        raise RuntimeError(f"{len(reported)} jobs are listed")
     return (time.monotonic() - began) * 1000
 
 

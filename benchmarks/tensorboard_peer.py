@@ -52,13 +52,13 @@ def main() -> None:
 @contextmanager
 def data_server(folder: Path) -> Iterator[int]:
     with tempfile.TemporaryDirectory() as scratch:
-        told = Path(scratch, "port")
+        reported = Path(scratch, "port")
         command = [tensorboard_data_server.server_binary(), f"--logdir={folder}", "--port=0"]
-        options = [f"--port-file={told}", "--samples-per-plugin=scalars=all", "--reload=once"]
+        options = [f"--port-file={reported}", "--samples-per-plugin=scalars=all", "--reload=once"]
         with subprocess.Popen([*command, *options, "--die-after-stdin"], stdin=-1) as process:
-            while not told.exists() or not told.read_text().endswith("\n"):
+            while not reported.exists() or not reported.read_text().endswith("\n"):
                 time.sleep(0.005)
-            yield int(told.read_text())
+            yield int(reported.read_text())
             process.kill()
 
 

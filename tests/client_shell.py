@@ -82,9 +82,9 @@ class ClientShell:
         trace = self.folder / "contacts"
         calls = "trace=connect,sendto,sendmsg"
         wrapper = ("strace", "-f", "--seccomp-bpf", "-e", calls, "-o", str(trace))
-        shown, told = self.python(code, sdk=sdk, wrapper=wrapper)
+        shown, reported = self.python(code, sdk=sdk, wrapper=wrapper)
         found = _CONNECT.findall(trace.read_text())
-        return shown, told, {(address, int(port)) for port, address in found}
+        return shown, reported, {(address, int(port)) for port, address in found}
 
 
 @contextmanager

@@ -32,7 +32,7 @@ def folders(scratch: Path) -> list[Path]:
     return list(scratch.glob("trackside-drill-*"))
 
 
-def test_a_promise_that_breaks_is_told_and_is_the_exit_code(
+def test_a_promise_that_breaks_is_reported_and_is_the_exit_code(
     scratch: Path, capsys: pytest.CaptureFixture[str]
 ):
     def breaks(ground: Ground) -> Result:

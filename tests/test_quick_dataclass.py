@@ -55,7 +55,7 @@ def empty(make: Make) -> Any:
     return Empty
 
 
-def told(make: Make) -> Any:
+def reported(make: Make) -> Any:
     @make(frozen=True, slots=True)
     class Told:
         one: int
@@ -72,7 +72,7 @@ def told(make: Make) -> Any:
         (point, {"x": 1}, {"x": 1, "y": 3}),
         (point, {"x": 1, "names": ["a"], "hidden": "b"}, {"x": 1}),
         (named, {"x": 1}, {"x": 1, "names": ("a",)}),
-        (told, {"one": 1}, {"one": 2}),
+        (reported, {"one": 1}, {"one": 2}),
     ],
 )
 def test_records_are_made_compared_and_shown_alike(

@@ -21,17 +21,19 @@ def test_a_seed_plays_the_same_way_each_time():
     assert play([7, 8]) == play([7, 8])
 
 
-def one_attempt_more(*told: Any, attempts_left: int, decide: Callable[..., Any] = outcome.decide):
-    return decide(*told, attempts_left=attempts_left + 1)
+def one_attempt_more(
+    *reported: Any, attempts_left: int, decide: Callable[..., Any] = outcome.decide
+):
+    return decide(*reported, attempts_left=attempts_left + 1)
 
 
 @pytest.mark.parametrize(
     ("module", "decision", "broken", "seen"),
     [
         (outcome, "decide", one_attempt_more, "attempt 2 of 1"),
-        (outcome, "must_end", lambda *told: False, "did not reach the script"),
-        (outcome, "why_end", lambda *told, **limits: None, "no MaxRuntime after"),
-        (reconcile, "decide", lambda *told: [], "no path to an end"),
+        (outcome, "must_end", lambda *reported: False, "did not reach the script"),
+        (outcome, "why_end", lambda *reported, **limits: None, "no MaxRuntime after"),
+        (reconcile, "decide", lambda *reported: [], "no path to an end"),
     ],
     ids=["one attempt more", "no order obeyed", "no time limit", "nobody revived"],
 )

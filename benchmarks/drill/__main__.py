@@ -98,8 +98,8 @@ def _progress(case: Case) -> Callable[[str], None]:
 
     def tell(text: str) -> None:
         if sys.stderr.isatty():
-            told = f"{case.name}: {text} [{time.monotonic() - begun:.0f} s]"
-            print(f"\r\x1b[K{told}", end="", file=sys.stderr, flush=True)
+            reported = f"{case.name}: {text} [{time.monotonic() - begun:.0f} s]"
+            print(f"\r\x1b[K{reported}", end="", file=sys.stderr, flush=True)
 
     return tell
 

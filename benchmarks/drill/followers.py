@@ -161,7 +161,7 @@ def strange_output(ground: Ground) -> Result:
     ground.until(is_over, "the job is over", seconds=180)
     history = job.wait_over()
     check(job.status == "Completed", f"the job is {job.status}: {history.failure_reason}")
-    size, digest, rate = job.model()["told.txt"].decode().split()
+    size, digest, rate = job.model()["reported.txt"].decode().split()
     sources = {
         "the file": job.raw_log(),
         "`trackside logs`": _local_log(ground, job),
@@ -173,11 +173,13 @@ def strange_output(ground: Ground) -> Result:
         found = log[begun : begun + int(size)]
         is_same = hashlib.sha256(found).hexdigest() == digest
         check(is_same, f"{name} has other bytes ({len(found):,} of {int(size):,})")
-    told = _report(answers, memory, server)
+    reported = _report(answers, memory, server)
     check(memory["supervisor"] < 300, f"the supervisor had {memory['supervisor']} MB")
     check(memory["server"] < 500, f"the server had {memory['server']} MB")
     check(max(answers) < 5.0, f"a listing took {max(answers):.1f} s")
-    return held(f"{int(size):,} bytes at up to {int(rate):,} lines/s, 0 lost in 4 places; {told}")
+    return held(
+        f"{int(size):,} bytes at up to {int(rate):,} lines/s, 0 lost in 4 places; {reported}"
+    )
 
 
 def _report(answers: list[float], memory: dict[str, int], server: Server) -> str:

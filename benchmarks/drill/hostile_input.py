@@ -270,7 +270,7 @@ def bombs(ground: Ground) -> Result:
         "250000-members": _many_members(_MEMBERS),
         "nested-gz": gzip.compress(gzip.compress(_start() + bytes(1024))),
     }
-    told = []
+    reported = []
     for name, archive in archives.items():
         _put_source(ground, name, archive, home)
         before = _used(disk)
@@ -286,8 +286,8 @@ def bombs(ground: Ground) -> Result:
         check(reason.startswith(("ClientError", "InternalServerError")), f"{name}: {reason}")
         grown = _used(disk) - before
         check(grown < 2_000_000, f"{name}: {grown:,} bytes more are used after the end")
-        told.append(f"{name} ({len(archive):,} bytes) {seconds:.0f} s")
-    return held(f"{', '.join(told)}: Failed with the reason, disk returned")
+        reported.append(f"{name} ({len(archive):,} bytes) {seconds:.0f} s")
+    return held(f"{', '.join(reported)}: Failed with the reason, disk returned")
 
 
 def _start() -> bytes:

@@ -85,8 +85,8 @@ def live_supervisors(jobs: list[DrillJob]) -> list[Identity]:
 
 def live_processes(records: Iterable[Path]) -> list[Identity]:
     """Those who wrote down who they are in one of these files, and are alive."""
-    told = [record for path in records if (record := durable.read_json(path))]
-    return [found for found in map(Identity.from_record, told) if processes.is_alive(found)]
+    reported = [record for path in records if (record := durable.read_json(path))]
+    return [found for found in map(Identity.from_record, reported) if processes.is_alive(found)]
 
 
 def check_whole(job: DrillJob, *, seconds: float = _REVIVAL_SECONDS) -> int:

@@ -20,9 +20,9 @@ class Outcome:
 
 def as_line(outcome: Outcome) -> str:
     result = outcome.result
-    told = "; ".join(text for text in (result.figure, result.seen) if text)
+    reported = "; ".join(text for text in (result.figure, result.seen) if text)
     start = f"{_label(outcome.case):>4}  {result.verdict.value:<9}  {outcome.case.name}"
-    return f"{start}: {told}  [{outcome.seconds:.1f} s]"
+    return f"{start}: {reported}  [{outcome.seconds:.1f} s]"
 
 
 def as_summary(outcomes: Sequence[Outcome]) -> str:

@@ -64,7 +64,7 @@ def full_while_printing(ground: Ground) -> Result:
     job.wait_for_line(f"{MARK} 999")
     filler = _fill(disk)
     full.touch()
-    told = _keep_full(ground, disk, job, seconds=8.0)
+    reported = _keep_full(ground, disk, job, seconds=8.0)
     filler.unlink()
     ground.go()
     history = job.wait_over()
@@ -79,7 +79,7 @@ def full_while_printing(ground: Ground) -> Result:
     if lines.lost:
         check(markers, f"{len(lines.lost)} lines are missing and no marker says so")
     figure = f"{lines}; {len(markers)} markers of bytes not kept; the end is recorded"
-    if not told:
+    if not reported:
         return partly(figure, "`trackside show` did not say that the disk is full")
     return held(figure)
 
@@ -87,13 +87,13 @@ def full_while_printing(ground: Ground) -> Result:
 def _keep_full(ground: Ground, disk: Path, job: DrillJob, seconds: float) -> bool:
     """Whatever room somebody makes is taken; whether `show` told of the full disk."""
     deadline = time.monotonic() + seconds
-    told = False
+    reported = False
     while time.monotonic() < deadline:
         _fill(disk)
         shown = ground.trackside("show", job.name, expect=None)
-        told = told or b"disk full" in shown.stdout.lower() + shown.stderr.lower()
+        reported = reported or b"disk full" in shown.stdout.lower() + shown.stderr.lower()
         time.sleep(0.2)
-    return told
+    return reported
 
 
 def full_while_packing(ground: Ground) -> Result:
@@ -260,8 +260,8 @@ def _answers_while_read_only(ground: Ground, server: Server, job: DrillJob) -> s
         each["TrainingJobName"] for each in sagemaker.list_training_jobs()["TrainingJobSummaries"]
     }
     check(names == {"before-error", job.name}, f"listed: {sorted(names)}")
-    told = sagemaker.describe_training_job(TrainingJobName=job.name)["TrainingJobStatus"]
-    check(told == "InProgress", f"the job is {told}")
+    reported = sagemaker.describe_training_job(TrainingJobName=job.name)["TrainingJobStatus"]
+    check(reported == "InProgress", f"the job is {reported}")
     code = _code_of_create(sagemaker)
     late = str(ground.script("late-error", ""))
     for at in (None, server):

@@ -107,8 +107,8 @@ def deaf_script(ground: Ground, graces: tuple[float, ...] = (2.0, 5.0, 8.0)) -> 
         all(-0.1 <= each <= 1.0 for each in late),
         f"SIGKILL came {_signed(late)} s after the graces {graces}",
     )
-    told = ", ".join(f"{grace:g} s" for grace in graces)
-    return held(f"graces of {told}: SIGKILL {_signed(late)} s after them, model stored")
+    reported = ", ".join(f"{grace:g} s" for grace in graces)
+    return held(f"graces of {reported}: SIGKILL {_signed(late)} s after them, model stored")
 
 
 def _lateness(job: DrillJob, grace: float) -> float:
@@ -241,9 +241,9 @@ def stops_race_the_end(ground: Ground, rounds: int = 25) -> Result:
         uploads = store.proxy.count(rf"^PUT .*{job.name}/output/model\.tar\.gz")
         check(uploads == 1, f"seed {seed}: the model was uploaded {uploads} times")
         ends[job.status] = ends.get(job.status, 0) + 1
-    told = ", ".join(f"{count} {status}" for status, count in sorted(ends.items()))
+    reported = ", ".join(f"{count} {status}" for status, count in sorted(ends.items()))
     return held(
-        f"{rounds} races of two stops with the end, 1 final status and 1 upload each: {told}"
+        f"{rounds} races of two stops with the end, 1 final status and 1 upload each: {reported}"
     )
 
 

@@ -336,16 +336,16 @@ def checkpoints_change_while_sent(ground: Ground) -> Result:
     history = job.wait_over()
     check(job.status == "Completed", f"the job is {job.status}: {history.failure_reason}")
     versions = {name: len(found) for name, found in seen.items()}
-    told = ", ".join(f"{count} {name}" for name, count in versions.items())
+    reported = ", ".join(f"{count} {name}" for name, count in versions.items())
     for name in names:
         last = re.search(rf"^VERSIONS {name} (\d+)$".encode(), job.raw_log(), re.M)
         assert last is not None
         newest = store.get(f"checkpoints/{name}.pt")
         check(newest[:1] == bytes([int(last[1])]), f"the newest version of {name} is not stored")
         torn += not _is_one_version(newest)
-    check(not torn, f"{torn} of {reads} reads were torn; versions seen: {told}")
-    check(all(versions.values()), f"versions seen: {told}")
-    return held(f"{reads} reads of 3 files being rewritten ({told} versions), 0 torn")
+    check(not torn, f"{torn} of {reads} reads were torn; versions seen: {reported}")
+    check(all(versions.values()), f"versions seen: {reported}")
+    return held(f"{reads} reads of 3 files being rewritten ({reported} versions), 0 torn")
 
 
 def _is_one_version(data: bytes) -> bool:

@@ -218,7 +218,7 @@ def matrix(ground: Ground, *, roles: Iterable[Role] = ROLES, sample: int | None 
             raise Broke(whole.problem)
         tried = [
             try_point(role, number)
-            for number in told(ground, role, chosen(whole.num_writes, sample), whole.num_writes)
+            for number in reported(ground, role, chosen(whole.num_writes, sample), whole.num_writes)
         ]
         hit = [each for each in tried if each.where]
         problems += [each.problem for each in tried if each.problem]
@@ -235,7 +235,7 @@ def matrix(ground: Ground, *, roles: Iterable[Role] = ROLES, sample: int | None 
     return broke(figure, f"{problems[0]} ({path})")
 
 
-def told(ground: Ground, role: Role, numbers: list[int], most: int) -> Iterable[int]:
+def reported(ground: Ground, role: Role, numbers: list[int], most: int) -> Iterable[int]:
     for number in numbers:
         ground.tell(f"{role.name}, write {number} of {most}")
         yield number

@@ -223,7 +223,7 @@ def test_a_job_that_no_key_submitted_is_changed_only_by_admins(team: Team, keys,
             team.jobs.stop(name)
         before = descriptions(team, name)
         words = {kind: denied(team, operation, key, name) for kind, key in others.items()}
-        assert all(words.values()), [kind for kind, told in words.items() if not told]
+        assert all(words.values()), [kind for kind, reported in words.items() if not reported]
         assert descriptions(team, name) == before
         assert ("has no owner" if not owner else repr(owner)) in words["other"]
         assert denied(team, operation, keys["admin"], name) == ""
@@ -301,8 +301,8 @@ def test_every_key_can_read_owners_and_aws_responses_stay_unchanged(team: Team, 
     names = [row["TrainingJobName"] for row in mine["TrainingJobSummaries"]]
     assert names == ["job-1", "of-alice"]
     found = params(team, keys["read"], "Search", Resource="TrainingJob")["Results"]
-    told = {each["TrainingJob"]["TrainingJobName"]: each["TrainingJob"] for each in found}
-    assert {name: job["Trackside"]["owner"] for name, job in told.items()} == expected
+    reported = {each["TrainingJob"]["TrainingJobName"]: each["TrainingJob"] for each in found}
+    assert {name: job["Trackside"]["owner"] for name, job in reported.items()} == expected
     for_job = params(team, keys["another job of owner"], "ListTrainingJobs")
     assert for_job["Trackside"]["owner"] == "alice"
 
@@ -313,10 +313,10 @@ def test_secrets_in_a_request_are_shown_to_its_owner_and_to_admins(team: Team, k
     for name, maker in (("job-1", "owner"), ("child", "another job of owner")):
         wanted = request(name, hyper={"hold": "1", "hub_token": '"hunter-2-x"'}, Environment=given)
         team.client(keys[maker]).create_training_job(**wanted)
-    told = {kind: secrets_shown(team, key, "job-1") for kind, key in keys.items()}
+    reported = {kind: secrets_shown(team, key, "job-1") for kind, key in keys.items()}
     everything = {"DescribeTrainingJob", "Search"}
     seeing = {*OWNERS, "read", "admin"}
-    assert told == {kind: everything if kind in seeing else set() for kind in keys}
+    assert reported == {kind: everything if kind in seeing else set() for kind in keys}
     children = {kind for kind, key in keys.items() if secrets_shown(team, key, "child")}
     assert children == {*seeing, "another job of owner", "session of another job of owner"}
     shown = team.client(keys["other"]).describe_training_job(TrainingJobName="job-1")
@@ -334,13 +334,13 @@ def secrets_shown(team: Team, key: Key, job: str) -> set[str]:
         own = params(team, key, "DescribeTrainingJob", TrainingJobName=job)
     by_name = {"Name": "TrainingJobName", "Operator": "Equals", "Value": job}
     by_secret = {"Name": "Environment.DB_PASSWORD", "Operator": "Contains", "Value": "hunter"}
-    told = {
+    reported = {
         "DescribeTrainingJob": [described, own],
         "Search": client.search(Resource="TrainingJob", SearchExpression={"Filters": [by_name]})[
             "Results"
         ],
     }
-    showing = {name for name, each in told.items() if "hunter" in json.dumps(each, default=str)}
+    showing = {name for name, each in reported.items() if "hunter" in json.dumps(each, default=str)}
     filters = {"Filters": [by_name, by_secret]}
     found = client.search(Resource="TrainingJob", SearchExpression=filters)["Results"]
     assert bool(found) == ("Search" in showing)
@@ -390,8 +390,8 @@ def test_another_server_of_the_team_knows_whose_a_job_is(two_servers: tuple[Team
     stored.parent.mkdir(parents=True, exist_ok=True)
     stored.write_text(forged)
     for operation in (stop, add_tags, delete):
-        told = denied(there, operation, there.key("bob"), "job-1")
-        assert "belongs to 'alice'" in told
+        reported = denied(there, operation, there.key("bob"), "job-1")
+        assert "belongs to 'alice'" in reported
     stored.unlink()
     stop(there, there.key("alice"), "job-1")  # the same owner, though with a key of another server
     assert ended(here.client(here.key("alice")), "job-1")["TrainingJobStatus"] == "Stopped"

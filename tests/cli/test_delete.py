@@ -87,7 +87,7 @@ def test_data_is_not_removed_where_nobody_can_be_asked(command: Command, jobs: J
     assert not (jobs.settings.layout.buckets / "out/runs/digits").exists()
 
 
-def test_shared_checkpoints_are_told_with_the_way_out(command: Command, jobs: Jobs):
+def test_shared_checkpoints_are_reported_with_the_way_out(command: Command, jobs: Jobs):
     jobs.submit(make_spec("digits", CheckpointConfig={"S3Uri": "s3://ckpt/d"}))
     run_to_end(jobs, "digits")
     saved = jobs.settings.layout.buckets / "ckpt/d/1.pt"

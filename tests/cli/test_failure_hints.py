@@ -25,7 +25,7 @@ from trackside.cli.failure_hints import advice
         ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20 GiB", "smaller batch"),
     ],
 )
-def test_the_way_out_is_told(cause: str, way_out: str):
+def test_the_way_out_is_reported(cause: str, way_out: str):
     assert way_out in advice(cause)
 
 

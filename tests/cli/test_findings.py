@@ -79,8 +79,8 @@ def test_findings_can_be_read_and_followed(jobs: Jobs, held: RulesFolder, comman
     assert command("findings", "job-1").stdout.startswith("Nothing found so far.\n")
     file_findings(held, 5, "gradient/a")
     assert "at step 5 in gradient/a" in command("findings", "job-1").stdout
-    (told,) = json.loads(command("findings", "job-1", "--json").stdout)
-    assert (told["tensor"], told["step"]) == ("gradient/a", 5)
+    (reported,) = json.loads(command("findings", "job-1", "--json").stdout)
+    assert (reported["tensor"], reported["step"]) == ("gradient/a", 5)
     with subprocess.Popen(
         [*TRACKSIDE, "findings", "-f", "job-1", "--json"], stdout=subprocess.PIPE
     ) as following:
@@ -94,7 +94,7 @@ def test_findings_can_be_read_and_followed(jobs: Jobs, held: RulesFolder, comman
     assert following.returncode == 0
 
 
-def test_a_job_without_rules_is_told_how_to_get_some(jobs: Jobs, command: Command):
+def test_a_job_without_rules_is_reported_how_to_get_some(jobs: Jobs, command: Command):
     jobs.submit(make_spec("job-1"))
     done = command("findings", "job-1")
     assert (done.returncode, done.stdout) == (0, "")

@@ -41,7 +41,7 @@ def test_without_limits_all_is_kept(command: Command, digits: Path):
     assert digits.exists()
 
 
-def test_a_limit_that_is_none_is_told(command: Command):
+def test_a_limit_that_is_none_is_reported(command: Command):
     done = command("gc", "--keep", "90 days")
     assert done.returncode == 2
     assert "--keep = '90 days' is no age and size." in done.stderr
@@ -99,7 +99,7 @@ def test_a_quota_is_listed_and_set(command: Command, over_quota: Path):
 
 
 @pytest.mark.parametrize("quota", ["-1", "lots", "0", "0GB", "200"])
-def test_a_quota_that_is_none_is_told_and_no_key_is_made(command: Command, quota: str):
+def test_a_quota_that_is_none_is_reported_and_no_key_is_made(command: Command, quota: str):
     done = command("keys", "create", "alice", "--quota", quota)
     assert done.returncode == 2
     assert f"--quota = '{quota}' is no quota." in done.stderr

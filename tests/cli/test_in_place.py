@@ -74,10 +74,12 @@ def test_a_module_and_a_command_run_in_the_named_folder(command: Command, projec
         (["-m", "src.train", "--source-dir", "/"], "too much to look through"),
     ],
 )
-def test_what_cannot_be_run_in_place_is_refused(command: Command, arguments: list[str], told: str):
+def test_what_cannot_be_run_in_place_is_refused(
+    command: Command, arguments: list[str], reported: str
+):
     done = command("run", "--in-place", *arguments)
     assert done.returncode == 2
-    assert told in done.stderr
+    assert reported in done.stderr
     assert not Settings.load().layout.jobs.exists()
 
 

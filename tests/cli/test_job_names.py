@@ -17,12 +17,12 @@ def finished(jobs: Jobs, *names: str) -> None:
 
 def completed(command: Command, *words: str) -> list[str]:
     """What bash is told when TAB is pressed after these words."""
-    told = command(
+    reported = command(
         _TRACKSIDE_COMPLETE="bash_complete",
         COMP_WORDS=" ".join(["trackside", *words]),
         COMP_CWORD=str(len(words)),
     ).stdout
-    return [line.removeprefix("plain,") for line in told.splitlines()]
+    return [line.removeprefix("plain,") for line in reported.splitlines()]
 
 
 def test_a_near_miss_is_answered_with_the_names_that_were_meant(command: Command, jobs: Jobs):
@@ -111,8 +111,8 @@ def test_a_deleted_job_is_forgotten_and_its_model_is_not(command: Command, jobs:
     made.mkdir(parents=True, exist_ok=True)
     (made / "model.tar.gz").write_bytes(b"a model")
     done = command("delete", "digits-1", "digits-2")
-    told = done.stdout.splitlines()
-    assert [line for line in told if not line.startswith(" ")] == [
+    reported = done.stdout.splitlines()
+    assert [line for line in reported if not line.startswith(" ")] == [
         "digits-1 is forgotten",
         "digits-2 is forgotten",
     ]

@@ -81,9 +81,9 @@ def test_what_jobs_are_found_by_is_shown(command: Command):
         ["fair", "Completed", "0.01", "0.3"],
         ["poor", "Failed", "1", "0.9"],
     ]
-    told = json.loads(command("jobs", "--json", *query).stdout)[0]
-    assert told["training_job_name"] == "good-run--x1"
-    assert told["values"] == {
+    reported = json.loads(command("jobs", "--json", *query).stdout)[0]
+    assert reported["training_job_name"] == "good-run--x1"
+    assert reported["values"] == {
         "lr": "0.1",
         "val_loss": pytest.approx(0.2),
         "batch-size": "32",

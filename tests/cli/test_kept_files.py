@@ -73,7 +73,7 @@ def test_a_file_that_changed_since_the_start_stays(
     assert "out.csv is another file and stays; the job's is " in done.stderr
 
 
-def test_a_person_is_told_what_was_kept_and_the_command_works(
+def test_a_person_is_reported_what_was_kept_and_the_command_works(
     command: Command, workplace: Path
 ) -> None:
     ours, theirs = pty.openpty()

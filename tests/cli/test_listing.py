@@ -250,7 +250,7 @@ def test_an_unknown_job_is_wrong_input(command: Command, name: str):
     assert "No job is called 'no-such-job'" in done.stderr
 
 
-def test_who_leaves_out_the_job_is_told_the_newest(command: Command, jobs: Jobs):
+def test_who_leaves_out_the_job_is_reported_the_newest(command: Command, jobs: Jobs):
     assert "There is none yet: `trackside run SCRIPT` starts one." in command("show").stderr
     run_to_end(jobs, "job-1")
     done = command("show")
@@ -262,8 +262,8 @@ def test_a_list_that_is_empty_says_what_was_looked_for(command: Command, jobs: J
     assert command("jobs").stdout == "No jobs. `trackside run SCRIPT` starts one.\n"
     run_to_end(jobs, "job-1")
     assert command("jobs", "--name", "zz").stdout == "There is no job with 'zz' in its name.\n"
-    told = command("jobs", "--status", "failed", "--name", "job").stdout
-    assert told == "No job with 'job' in its name is Failed.\n"
+    reported = command("jobs", "--status", "failed", "--name", "job").stdout
+    assert reported == "No job with 'job' in its name is Failed.\n"
 
 
 def test_a_place_without_jobs_is_no_place_to_look(command: Command):
@@ -273,6 +273,6 @@ def test_a_place_without_jobs_is_no_place_to_look(command: Command):
 
 
 def test_a_group_of_commands_alone_shows_its_help(command: Command):
-    told = command("keys").stderr
-    assert told.startswith("Usage: trackside keys")
-    assert "Error" not in told
+    reported = command("keys").stderr
+    assert reported.startswith("Usage: trackside keys")
+    assert "Error" not in reported

@@ -160,13 +160,13 @@ def test_a_failure_in_short_is_what_went_wrong_and_the_exit_code(parts: dict[str
     assert in_short(REASON.format(**{"code": "1", "host": "", "extra": "", **parts})) == short
 
 
-def test_a_reason_whose_end_is_cut_off_is_told_in_short_too():
+def test_a_reason_whose_end_is_cut_off_is_reported_in_short_too():
     said = "ValueError: no\n" + '  File "train.py", line 3\n' * 9
     whole = REASON.format(code="1", host="", extra="", said=said)
     assert in_short(f"{whole[:200]}, exit code: 1") == "ValueError: no (exit code 1)"
 
 
-def test_pip_s_failure_is_told_in_short():
+def test_pip_s_failure_is_reported_in_short():
     reason = REASON.replace("ExecuteUserScriptError", "InstallRequirementsError")
     said = "pip: No matching distribution found for x==1\nWARNING: slow"
     assert in_short(reason.format(code="1", host="", extra="", said=said)) == (
@@ -174,7 +174,7 @@ def test_pip_s_failure_is_told_in_short():
     )
 
 
-def test_what_the_script_wrote_as_its_reason_is_told_without_the_category():
+def test_what_the_script_wrote_as_its_reason_is_reported_without_the_category():
     assert in_short("AlgorithmError: no data, for once, exit code: 7") == (
         "no data, for once (exit code 7)"
     )
@@ -183,7 +183,7 @@ def test_what_the_script_wrote_as_its_reason_is_told_without_the_category():
     )
 
 
-def test_other_reasons_are_told_as_they_are():
+def test_other_reasons_are_reported_as_they_are():
     assert in_short("InternalServerError: the machine is gone") == (
         "InternalServerError: the machine is gone"
     )

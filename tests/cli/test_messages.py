@@ -5,7 +5,7 @@ from trackside.files.permissions import make_folder
 from trackside.settings import Settings
 
 
-def test_a_warning_of_several_parts_is_told_once(command: Command):
+def test_a_warning_of_several_parts_is_reported_once(command: Command):
     make_folder(Settings.load().layout.index)  # no file can be opened there
     listed = command("jobs")
     assert listed.returncode == 0

@@ -43,9 +43,9 @@ def test_metrics_shows_last_least_most_and_the_curve(command: Command, jobs: Job
     heading, row = done.stdout.splitlines()
     assert heading.split() == ["METRIC", "LAST", "STEP", "MIN", "MAX", "POINTS", "CURVE"]
     assert row.split() == ["loss", "2", "2", "1", "4", "3", "█▁▃"]
-    told = json.loads(command("metrics", "first", "--json").stdout)
-    assert [metric["tag"] for metric in told] == ["loss", "accuracy"]
-    assert (told[0]["last"], told[0]["points"]) == (2.0, 3)
+    reported = json.loads(command("metrics", "first", "--json").stdout)
+    assert [metric["tag"] for metric in reported] == ["loss", "accuracy"]
+    assert (reported[0]["last"], reported[0]["points"]) == (2.0, 3)
 
 
 def test_damaged_records_are_skipped_and_said_once(command: Command, jobs: Jobs):
@@ -91,8 +91,8 @@ def test_compare_shows_what_differs_and_the_best_of_each_metric(command: Command
         )
     ]
     assert places == sorted(places)
-    told = json.loads(command("compare", "first", "second", "--json").stdout)
-    assert told["first"]["metrics"]["loss"]["best_step"] == 1
+    reported = json.loads(command("compare", "first", "second", "--json").stdout)
+    assert reported["first"]["metrics"]["loss"]["best_step"] == 1
 
 
 MACHINE = {
@@ -121,9 +121,9 @@ def test_the_machine_s_figures_are_shown_when_asked_for(command: Command, jobs: 
     assert "--system shows them" in command("metrics", "first", "--tag", "cpu").stdout
     rows = command("metrics", "first", "--system", "--tag", "memory").stdout.splitlines()
     assert rows[1].split()[:3] == ["system/algo-1/script/memory_bytes", "2.0", "GB"]
-    told = json.loads(command("metrics", "first", "--system", "--json").stdout)
-    assert [metric["run"] for metric in told[:2]] == [".", "."]
-    assert {metric["run"] for metric in told[2:]} == {"system/algo-1"}
+    reported = json.loads(command("metrics", "first", "--system", "--json").stdout)
+    assert [metric["run"] for metric in reported[:2]] == [".", "."]
+    assert {metric["run"] for metric in reported[2:]} == {"system/algo-1"}
 
 
 def test_compare_shows_what_the_jobs_took_of_the_machine(command: Command, jobs: Jobs):
@@ -141,12 +141,12 @@ def test_compare_shows_what_the_jobs_took_of_the_machine(command: Command, jobs:
     assert "network, sent" not in shown  # nothing was sent
     assert "system/" not in done.stdout
     assert "system/algo-1/cpu/total_percent" in command("compare", "first", "--system").stdout
-    told = json.loads(command("compare", "first", "second", "--json").stdout)
-    assert told["first"]["machine"]["cpu"]["peak"] == 80.0
-    assert told["second"]["machine"] == {}
+    reported = json.loads(command("compare", "first", "second", "--json").stdout)
+    assert reported["first"]["machine"]["cpu"]["peak"] == 80.0
+    assert reported["second"]["machine"] == {}
 
 
-def test_a_pattern_that_was_switched_off_is_told(command: Command, jobs: Jobs):
+def test_a_pattern_that_was_switched_off_is_reported(command: Command, jobs: Jobs):
     finish(jobs, "first", [0.5])
     place = jobs.settings.home / "jobs" / "first" / "hosts" / "algo-1" / "1" / "metrics"
     place.mkdir()
@@ -195,9 +195,9 @@ def test_a_loss_that_three_have_seen_is_shown_once(command: Command, jobs: Jobs)
         "TRAIN/vitals/gradient_norm",
     ]
     assert len(command("metrics", "first", "--all").stdout.splitlines()) == 7
-    told = json.loads(command("metrics", "first", "--json").stdout)
+    reported = json.loads(command("metrics", "first", "--json").stdout)
     same = ["loss/train"]
-    assert [each["same_as"] for each in told] == [None, *same, None, *same, *same, None]
+    assert [each["same_as"] for each in reported] == [None, *same, None, *same, *same, None]
     compared = json.loads(command("compare", "first", "--json").stdout)
     assert [*compared["first"]["metrics"]] == ["loss/train", "lr", "TRAIN/vitals/gradient_norm"]
 

@@ -22,8 +22,8 @@ def test_modules_beside_a_script_are_named(tmp_path: Path, script: str, missing:
     (tmp_path / "nets").mkdir()
     (tmp_path / "nets/__init__.py").write_text("")
     (tmp_path / "train.py").write_text(script)
-    [told] = warnings(str(tmp_path / "train.py"))
-    assert missing in told
+    [reported] = warnings(str(tmp_path / "train.py"))
+    assert missing in reported
 
 
 @pytest.mark.parametrize("script", ["import os, sys", "from . import model", "def f(:", "\0"])
@@ -34,7 +34,7 @@ def test_a_script_that_needs_nothing_is_left_alone(tmp_path: Path, script: str):
     assert warnings(str(tmp_path / "missing.py")) == []
 
 
-def test_the_way_out_is_told_before_the_job_starts(command: Command, workplace: Path):
+def test_the_way_out_is_reported_before_the_job_starts(command: Command, workplace: Path):
     (workplace / "src").mkdir()
     (workplace / "src/train.py").write_text("import model\n")
     (workplace / "src/model.py").write_text("")
@@ -60,21 +60,21 @@ def test_the_way_out_is_told_before_the_job_starts(command: Command, workplace: 
 def test_a_file_that_was_left_behind_is_named_with_the_way_out(workplace: Path, cause: str):
     (workplace / "data").mkdir()
     (workplace / "data/a.csv").touch()
-    told = advice(cause, "train.py", None)
-    assert told.startswith(f"'data/a.csv' is in {str(workplace)!r}, and was not packed.")
-    assert "`trackside run train.py --source-dir . …`" in told
-    assert "`--channel data=./data`" in told
-    assert "SM_CHANNEL_DATA" in told
+    reported = advice(cause, "train.py", None)
+    assert reported.startswith(f"'data/a.csv' is in {str(workplace)!r}, and was not packed.")
+    assert "`trackside run train.py --source-dir . …`" in reported
+    assert "`--channel data=./data`" in reported
+    assert "SM_CHANNEL_DATA" in reported
 
 
 def test_a_file_beside_the_script_is_found_from_elsewhere(workplace: Path):
     (workplace / "src").mkdir()
     (workplace / "src/words.txt").touch()
     missing = "FileNotFoundError: [Errno 2] No such file or directory: 'words.txt'"
-    told = advice(missing, "src/train.py", None)
-    assert "`trackside run train.py --source-dir src …` takes that folder along." in told
-    assert "`trackside run --in-place train.py --source-dir src …` runs in the folder" in told
-    assert "--channel" not in told
+    reported = advice(missing, "src/train.py", None)
+    assert "`trackside run train.py --source-dir src …` takes that folder along." in reported
+    assert "`trackside run --in-place train.py --source-dir src …` runs in the folder" in reported
+    assert "--channel" not in reported
     assert advice(missing, "train.py", "src") == ""  # it was packed: something else is wrong
 
 

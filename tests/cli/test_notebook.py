@@ -10,7 +10,7 @@ CODE = "import trackside; trackside.load_ipython_extension(None)"
 NOBODY = "http://127.0.0.1:9"
 
 
-def test_a_notebook_without_a_server_is_told_how_to_start_one():
+def test_a_notebook_without_a_server_is_reported_how_to_start_one():
     address = Settings.load().layout.server.address
     address.parent.mkdir(parents=True)
     durable.write_json(address, {"url": NOBODY})

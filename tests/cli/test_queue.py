@@ -53,10 +53,10 @@ def test_those_that_run_come_first_and_each_that_waits_says_why(jobs: Jobs, comm
 
 def test_without_a_server_the_first_waits_for_one(jobs: Jobs, command: Command):
     enqueue(jobs, "first")
-    told = json.loads(shown(command("queue", "--json")))
-    [waiter] = told["waiting"]
-    assert told["is_served"] is False
-    assert told["running"] == []
+    reported = json.loads(shown(command("queue", "--json")))
+    [waiter] = reported["waiting"]
+    assert reported["is_served"] is False
+    assert reported["running"] == []
     assert waiter["why"] == "Waiting for a server: none runs here"
     assert (waiter["position"], waiter["name"], waiter["who"]) == (1, "first", "team")
     assert (waiter["key"], waiter["needs"]["cores"]) == ("TSKEY", 1)
@@ -64,14 +64,14 @@ def test_without_a_server_the_first_waits_for_one(jobs: Jobs, command: Command):
     assert waiter["seconds"] >= 0
 
 
-def test_the_limit_of_a_key_is_told(jobs: Jobs, command: Command):
+def test_the_limit_of_a_key_is_reported(jobs: Jobs, command: Command):
     made = shown(command("keys", "create", "team", "--limit", "1"))
     assert "AWS_ACCESS_KEY_ID" in made
     assert shown(command("keys", "list")).splitlines()[1].split()[-2:] == ["1", "team"]
     enqueue(jobs, "first")
     enqueue(jobs, "second")
-    told = json.loads(shown(command("queue", "--json")))
-    assert [waiter["why"] for waiter in told["waiting"]] == [
+    reported = json.loads(shown(command("queue", "--json")))
+    assert [waiter["why"] for waiter in reported["waiting"]] == [
         "Waiting for a server: none runs here",
         "Waiting for a job of 'team' to end: the limit is 1 at a time",
     ]

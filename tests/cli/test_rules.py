@@ -37,9 +37,9 @@ def test_every_rule_is_listed_with_what_it_watches_and_its_parameters(command: C
     assert "  VanishingGradient  gradients\n" in shown
     assert "threshold=1e-07" in shown
     assert [line for line in shown.splitlines() if line in catalog.groups()] == [*catalog.groups()]
-    told = json.loads(command("rules", "--json").stdout)
-    assert [rule["name"] for rule in told] == [*catalog.entries()]
-    assert all(rule["summary"] and rule["watches"] for rule in told)
+    reported = json.loads(command("rules", "--json").stdout)
+    assert [rule["name"] for rule in reported] == [*catalog.entries()]
+    assert all(rule["summary"] and rule["watches"] for rule in reported)
 
 
 def test_what_profiler_rules_share_is_listed_once(command: Command):
@@ -69,8 +69,8 @@ def test_one_rule_is_shown_in_full_under_any_spelling_of_its_name(command: Comma
     assert "threshold=1e-07  number" in shown
     assert "Fires when" in shown
     assert "trackside run train.py --rule VanishingGradient:threshold=1e-07" in shown
-    told = json.loads(command("rules", "VanishingGradient", "--json").stdout)
-    assert told["parameters"][0]["default"] == "1e-07"
+    reported = json.loads(command("rules", "VanishingGradient", "--json").stdout)
+    assert reported["parameters"][0]["default"] == "1e-07"
 
 
 def test_an_unknown_rule_is_wrong_input(command: Command):

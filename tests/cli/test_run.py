@@ -114,7 +114,7 @@ def test_what_is_captured_beside_rules_is_whole_and_saved_when_they_look(command
     assert saved["weights"]["reductions"]
 
 
-def test_a_collection_that_nobody_knows_is_told(command: Command):
+def test_a_collection_that_nobody_knows_is_reported(command: Command):
     done = command("run", "src/train.py", "--capture", "losses,odd")
     assert done.returncode == 0
     assert done.stderr.startswith(
@@ -147,7 +147,7 @@ def test_the_start_names_the_commands_that_come_next(command: Command):
     ]
 
 
-def test_whoever_waits_is_told_the_name_first(command: Command):
+def test_whoever_waits_is_reported_the_name_first(command: Command):
     shown = command("run", "train.py", "--source-dir", "src", "--name", "j", "--wait").stdout
     assert shown.splitlines()[0] == "Started j"
     assert "SM_HOSTS=" in shown  # nothing is left out where there is no terminal
@@ -275,8 +275,8 @@ def test_a_training_that_reached_its_time_limit_is_not_taken_for_a_whole_one(
     done = command("run", "slow.py", *given, "--json")
     assert done.returncode == 6
     assert json.loads(done.stdout)["SecondaryStatus"] == "MaxRuntimeExceeded"
-    told = "Error: Job 'j' is not Completed: it reached its time limit of 1 s and was stopped."
-    assert done.stderr.startswith(told)
+    reported = "Error: Job 'j' is not Completed: it reached its time limit of 1 s and was stopped."
+    assert done.stderr.startswith(reported)
 
 
 def test_a_store_that_is_out_of_reach_is_exit_code_3(command: Command):

@@ -125,7 +125,7 @@ def test_an_address_that_is_taken_is_named_with_the_way_out(command: Command):
     assert "--listen HOST:PORT" in done.stderr
 
 
-def test_who_makes_a_second_key_of_one_name_is_told_what_that_means(command: Command):
+def test_who_makes_a_second_key_of_one_name_is_reported_what_that_means(command: Command):
     first = command("keys", "create", "ci")
     assert first.stderr == ""
     key = first.stdout.splitlines()[0].partition("=")[2]

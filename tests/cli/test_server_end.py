@@ -122,9 +122,9 @@ def test_a_download_that_was_begun_is_finished_and_nobody_else_comes_in(start: S
         server.process.send_signal(signal.SIGTERM)
         until(lambda: is_refused(server))
         waiting.request("GET", "/health")
-        told = waiting.getresponse()
-        assert (told.status, told.headers["connection"]) == (503, "close")
-        assert json.loads(told.read()) == {"status": "draining"}
+        reported = waiting.getresponse()
+        assert (reported.status, reported.headers["connection"]) == (503, "close")
+        assert json.loads(reported.read()) == {"status": "draining"}
 
         assert len(first) + len(answer.read()) == SIZE
     code, log = server.end()

@@ -80,17 +80,17 @@ def test_show_tells_the_commit_of_the_source(command: Command, workplace: Path):
     ("changed", "told"),
     [(True, ", with changes"), (False, ""), (None, ", unknown whether with changes")],
 )
-def test_whether_the_source_was_changed_since_is_told(
-    command: Command, jobs: Jobs, changed: bool | None, told: str
+def test_whether_the_source_was_changed_since_is_reported(
+    command: Command, jobs: Jobs, changed: bool | None, reported: str
 ):
     git: dict[str, Any] = {"Commit": "a1" * 20, "Branch": "main"}
     if changed is not None:
         git["Changed"] = changed
     finished(jobs, make_spec("job-1", Trackside={"Git": git}))
-    assert f"git commit       {'a1' * 20} on main{told}" in lines_of(command, "job-1")
+    assert f"git commit       {'a1' * 20} on main{reported}" in lines_of(command, "job-1")
 
 
-def test_the_command_that_is_told_makes_the_same_job_again(command: Command, workplace: Path):
+def test_the_command_that_is_reported_makes_the_same_job_again(command: Command, workplace: Path):
     (workplace / "src").mkdir()
     (workplace / "src" / "train.py").write_text("print('hello')\n")
     (workplace / "rule.py").write_text("class MyRule:\n    pass\n")

@@ -167,7 +167,7 @@ def test_a_job_is_followed_from_its_folder_into_storage(
     assert shown.end() == 0
 
 
-def test_an_empty_place_is_told(board: Callable[..., Board], workplace: Path):
+def test_an_empty_place_is_reported(board: Callable[..., Board], workplace: Path):
     (workplace / "empty").mkdir()
     shown = board("./empty")
     assert shown.url
@@ -182,7 +182,7 @@ def test_tensorboard_ends_with_us_however_we_end(board: Callable[..., Board], wo
     child.wait(60)
 
 
-def test_an_unknown_job_is_told_before_anything_starts(command: Command):
+def test_an_unknown_job_is_reported_before_anything_starts(command: Command):
     done = command("tensorboard", "nobody")
     assert done.returncode == 2
     assert "No job is called 'nobody'" in done.stderr
@@ -211,13 +211,13 @@ def test_a_store_out_of_reach_is_exit_code_3(command: Command):
     assert "http://127.0.0.1:9" in done.stderr
 
 
-def test_a_bucket_that_is_not_there_is_told(command: Command, s3_server: S3Server):
+def test_a_bucket_that_is_not_there_is_reported(command: Command, s3_server: S3Server):
     done = command("tensorboard", "s3://no-such-bucket-4711/tb", **s3_server.environment)
     assert done.returncode in (2, 3)
     assert "no-such-bucket-4711" in done.stderr
 
 
-def test_a_port_that_is_taken_is_told_in_tensorboard_s_words(command: Command, workplace: Path):
+def test_a_port_that_is_taken_is_reported_in_tensorboard_s_words(command: Command, workplace: Path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         done = command("tensorboard", str(workplace), "--port", str(port), "--no-open")

@@ -65,7 +65,7 @@ def test_starting_python_loads_nothing_slow():
     assert added & {"botocore", "pathlib", "re", "trackside", "typing", "urllib"} == set()
 
 
-def test_sessions_of_botocore_are_told_as_soon_as_there_is_one():
+def test_sessions_of_botocore_are_reported_as_soon_as_there_is_one():
     code = "from botocore import handlers; print(handlers.BUILTIN_HANDLERS[-1][1].__module__)"
     assert run(code, SITE).stdout.strip() == "trackside_redirect"
 

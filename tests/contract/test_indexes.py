@@ -97,7 +97,7 @@ def test_an_ended_job_is_never_told_as_running_again(index: Index):
     assert index.find("x") == ended("x", status="Failed")
 
 
-def test_finished_and_unfinished_jobs_are_told_apart(index: Index):
+def test_finished_and_unfinished_jobs_are_distinguished(index: Index):
     index.put([ended("a"), row("b"), row("c")])
     assert index.finished() == {"a"}
     assert index.unfinished() == {"b": row("b"), "c": row("c")}

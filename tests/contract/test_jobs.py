@@ -248,7 +248,7 @@ def test_a_line_that_has_not_ended_is_shown_while_the_job_runs(jobs: JobService)
     assert jobs.wait(job.name).state.secondary is Secondary.STOPPED
 
 
-def test_each_status_is_told_once_and_the_end_comes_after_the_last_line(jobs: JobService):
+def test_each_status_is_reported_once_and_the_end_comes_after_the_last_line(jobs: JobService):
     items = list(start().follow())
     assert isinstance(items[-1], History)
     assert items[-1].state.status is Status.COMPLETED
@@ -334,9 +334,12 @@ def test_a_wait_that_takes_too_long_says_where_the_job_is(jobs: JobService):
 def test_a_description_has_the_same_members_and_types(jobs: JobService):
     job = start(tags={"team": "vision"}, hyperparameters={"CreationTime": 3})
     jobs.wait(job.name)
-    told = job.describe()
-    assert told["TrainingJobArn"] == f"arn:aws:sagemaker:local:000000000000:training-job/{job.name}"
-    assert {key: type(value).__name__ for key, value in told.items()} == {
+    reported = job.describe()
+    assert (
+        reported["TrainingJobArn"]
+        == f"arn:aws:sagemaker:local:000000000000:training-job/{job.name}"
+    )
+    assert {key: type(value).__name__ for key, value in reported.items()} == {
         "TrainingJobName": "str",
         "TrainingJobArn": "str",
         "RoleArn": "str",
@@ -360,9 +363,9 @@ def test_a_description_has_the_same_members_and_types(jobs: JobService):
         "BillableTimeInSeconds": "int",
         "Trackside": "dict",
     }
-    assert told["SecondaryStatusTransitions"][0]["StartTime"].tzinfo is not None
-    assert told["HyperParameters"]["CreationTime"] == "3"
-    assert told["Trackside"]["hosts"]["algo-1"]["exit_code"] == 0
+    assert reported["SecondaryStatusTransitions"][0]["StartTime"].tzinfo is not None
+    assert reported["HyperParameters"]["CreationTime"] == "3"
+    assert reported["Trackside"]["hosts"]["algo-1"]["exit_code"] == 0
 
 
 def test_jobs_are_listed_newest_first_and_chosen_by_name_and_status(jobs: JobService):
@@ -411,12 +414,13 @@ def test_a_deleted_job_says_what_stays_or_takes_it_along(jobs: JobService):
     assert list(place.store.list(f"{gone.name}/")) == []
     left: list[Stored] = []
     until(lambda: _is_deleted(jobs, kept.name, left))
-    told = {each.kind: each for each in left}
-    assert told["output"].uri == f"s3://trackside/{kept.name}/output"
+    reported = {each.kind: each for each in left}
+    assert reported["output"].uri == f"s3://trackside/{kept.name}/output"
     assert (
-        told["output"].size_bytes == place.store.stat(f"{kept.name}/output/model.tar.gz").size_bytes
+        reported["output"].size_bytes
+        == place.store.stat(f"{kept.name}/output/model.tar.gz").size_bytes
     )
-    assert "source" in told
+    assert "source" in reported
 
 
 def _is_deleted(jobs: JobService, name: str, left: list[Stored] | None = None, **options) -> bool:
@@ -453,7 +457,7 @@ def test_a_channel_without_data_is_refused(jobs: JobService, tmp_path: Path):
         start(inputs="s3://trackside/not/there")
 
 
-def test_who_asks_for_what_is_not_there_is_told(jobs: JobService):
+def test_who_asks_for_what_is_not_there_is_reported(jobs: JobService):
     with pytest.raises(JobNotFound, match="nothing-here"):
         attach("nothing-here")
     with pytest.raises(JobNotFound):

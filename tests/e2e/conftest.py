@@ -189,6 +189,6 @@ def end(folder: JobFolder) -> None:
     for path in folder.root.glob("hosts/*/*/sandbox/process.json"):
         if record := durable.read_json(path):
             for which in ("init", "command"):
-                told = {**record[which], "boot_id": record["boot_id"]}
-                processes.send_signal(processes.Identity.from_record(told), 9)
+                reported = {**record[which], "boot_id": record["boot_id"]}
+                processes.send_signal(processes.Identity.from_record(reported), 9)
             processes.sweep(record["mark"])

@@ -108,14 +108,14 @@ print(json.dumps({
     "drawn": sum("tfevents" in each["Key"] for each in drawn),
     "model_bytes": found["ContentLength"]}))
 """
-    _, told = shell.python(PRELUDE + code)
-    assert told["rules"] == ["LossNotDecreasing"]
-    assert told["metrics"] == 0.25
-    assert told["hyperparameters"]["epochs"] == "3"
-    assert told["hyperparameters"]["name"] == '"a b"'
-    assert told["tags"] == [{"Key": "team", "Value": "vision"}]
-    assert told["drawn"] > 0
-    assert told["model_bytes"] > 0
+    _, reported = shell.python(PRELUDE + code)
+    assert reported["rules"] == ["LossNotDecreasing"]
+    assert reported["metrics"] == 0.25
+    assert reported["hyperparameters"]["epochs"] == "3"
+    assert reported["hyperparameters"]["name"] == '"a b"'
+    assert reported["tags"] == [{"Key": "team", "Value": "vision"}]
+    assert reported["drawn"] > 0
+    assert reported["model_bytes"] > 0
 
 
 def test_every_line_of_the_log_is_shown_once(shell: ClientShell):
@@ -137,9 +137,9 @@ try:
 except sagemaker.exceptions.UnexpectedStatusException as error:
     print(json.dumps(str(error)))
 """
-    _, told = shell.python(PRELUDE + code)
-    assert "AlgorithmError" in told
-    assert "exit code: 3" in told
+    _, reported = shell.python(PRELUDE + code)
+    assert "AlgorithmError" in reported
+    assert "exit code: 3" in reported
 
 
 def test_the_command_line_lists_waits_stops_and_reads_errors(shell: ClientShell):
@@ -171,8 +171,8 @@ print(json.dumps(trainer.latest_training_job.name))
     group = "/aws/sagemaker/TrainingJobs"
     with shell.running(aws, "logs", "tail", group, "--follow", "--format", "short") as written:
         until(lambda: "loss:" in written.read_text(), seconds=120)
-        told = [line.partition(" ")[2] for line in written.read_text().splitlines()]
-    assert [line for line in told if line.startswith("line ")] == LINES
+        reported = [line.partition(" ")[2] for line in written.read_text().splitlines()]
+    assert [line for line in reported if line.startswith("line ")] == LINES
     tail = ("logs", "tail", group, "--format", "short")
     for options, expected in (
         (("--since", "1h", "--filter-pattern", '"line "'), LINES),
@@ -205,12 +205,12 @@ trainer.fit({
 kept = boto3.client("s3").list_objects_v2(Bucket=bucket, Prefix="kept/")["Contents"]
 print(json.dumps({"model": trainer.model_data, "kept": sorted(each["Key"] for each in kept)}))
 """
-    shown, told = shell.python(PRELUDE + code)
+    shown, reported = shell.python(PRELUDE + code)
     for host, part in (("algo-1", "a"), ("algo-2", "b")):
         assert shown.count(f"{host} has ['{part}'] and ['labels.csv']") == 1
-    assert told["kept"] == ["kept/algo-1", "kept/algo-2"]
-    assert "/out/pytorch-training-" in told["model"]
-    assert told["model"].endswith("/output/model.tar.gz")
+    assert reported["kept"] == ["kept/algo-1", "kept/algo-2"]
+    assert "/out/pytorch-training-" in reported["model"]
+    assert reported["model"].endswith("/output/model.tar.gz")
 
 
 def test_a_rule_of_the_user_s_stops_the_training(shell: ClientShell):
@@ -236,10 +236,10 @@ print(json.dumps({
     "path": trainer.latest_job_debugger_artifacts_path(),
     "status": job.describe()["TrainingJobStatus"], "rules": job.rule_job_summary()}, default=str))
 """
-    _, told = shell.python(PRELUDE + code)
-    assert told["status"] == "Stopped"
-    assert told["path"].startswith("s3://trackside/hook/pytorch-training-")
-    (rule,) = told["rules"]
+    _, reported = shell.python(PRELUDE + code)
+    assert reported["status"] == "Stopped"
+    assert reported["path"].startswith("s3://trackside/hook/pytorch-training-")
+    (rule,) = reported["rules"]
     assert rule["RuleEvaluationStatus"] == "IssuesFound"
     assert "Evaluation of the rule Watch at step 1" in rule["StatusDetails"]
 
@@ -258,13 +258,13 @@ except Exception as error:
     told["after"] = error.response["Error"]["Code"]
 print(json.dumps({**told, "name": trainer.latest_training_job.name}))
 """
-    _, told = shell.python(PRELUDE + code)
-    assert told["arn"].endswith(f"assumed-role/trackside/TSJOB-{told['name']}")
-    assert told["after"] == "InvalidAccessKeyId"
+    _, reported = shell.python(PRELUDE + code)
+    assert reported["arn"].endswith(f"assumed-role/trackside/TSJOB-{reported['name']}")
+    assert reported["after"] == "InvalidAccessKeyId"
     kept = dict(contents(Path(shell.environment["TRACKSIDE_HOME"])))
     assert len(kept) > 10
-    secret = told["secret"].encode()
-    assert [path.name for path, data in kept.items() if secret in data] == ["told.json"]
+    secret = reported["secret"].encode()
+    assert [path.name for path, data in kept.items() if secret in data] == ["reported.json"]
 
 
 def contents(folder: Path) -> Iterator[tuple[Path, bytes]]:
@@ -303,8 +303,12 @@ print(json.dumps({
     "found": len(found), "streams": len(streams),
     "lines": [each["message"] for each in lines if each["message"].startswith("line ")]}))
 """
-    _, told = shell.python(PRELUDE + code)
-    assert told["listed"] == [["job-2", "Stopped"], ["job-1", "Completed"], ["job-0", "Completed"]]
-    assert told["found"] == 3
-    assert told["streams"] in (2, 3)  # the last may have been stopped before it had written
-    assert told["lines"] == LINES
+    _, reported = shell.python(PRELUDE + code)
+    assert reported["listed"] == [
+        ["job-2", "Stopped"],
+        ["job-1", "Completed"],
+        ["job-0", "Completed"],
+    ]
+    assert reported["found"] == 3
+    assert reported["streams"] in (2, 3)  # the last may have been stopped before it had written
+    assert reported["lines"] == LINES

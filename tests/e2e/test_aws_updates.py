@@ -123,19 +123,19 @@ def run(shell: dict[str, str], *command: str, folder: Path | None = None) -> str
 
 
 def test_the_profiler_is_changed_by_the_sdk_while_the_script_runs(shell, tmp_path: Path):
-    told = sdk(shell, tmp_path, UPDATING)
-    statuses = (told["before"], told["enabled"], told["disabled"])
+    reported = sdk(shell, tmp_path, UPDATING)
+    statuses = (reported["before"], reported["enabled"], reported["disabled"])
     assert statuses == ("Disabled", "Enabled", "Disabled")
-    assert told["interval"] == 100
-    assert told["rules"] == ["cpu"]
-    assert told["stored"] > 0
+    assert reported["interval"] == 100
+    assert reported["rules"] == ["cpu"]
+    assert reported["stored"] > 0
 
 
 def test_the_sdk_s_analytics_and_the_cli_read_metrics(shell, tmp_path: Path):
-    told = sdk(shell, tmp_path, ANALYTICS)
-    assert told["rows"] == [["loss", 0.25]]
+    reported = sdk(shell, tmp_path, ANALYTICS)
+    assert reported["rows"] == [["loss", 0.25]]
     cloudwatch = (program("aws"), "cloudwatch")
-    job = f"Name=TrainingJobName,Value={told['name']}"
+    job = f"Name=TrainingJobName,Value={reported['name']}"
     [metric] = json.loads(run(shell, *cloudwatch, "list-metrics", "--dimensions", job))["Metrics"]
     assert metric["MetricName"] == "loss"
     metric_of_job = ("--namespace", metric["Namespace"], "--metric-name", "loss")

@@ -79,8 +79,8 @@ def test_a_server_on_a_copy_has_the_jobs_their_models_and_the_keys(jobs: Jobs, t
         assert found == listed
         assert {each["TrainingJobName"] for each in found} == {"in-storage-only", "with-a-folder"}
         for each in found:
-            told = sagemaker.describe_training_job(TrainingJobName=each["TrainingJobName"])
-            bucket, _, key = told["ModelArtifacts"]["S3ModelArtifacts"][5:].partition("/")
+            reported = sagemaker.describe_training_job(TrainingJobName=each["TrainingJobName"])
+            bucket, _, key = reported["ModelArtifacts"]["S3ModelArtifacts"][5:].partition("/")
             stored = client("s3", second, *given).get_object(Bucket=bucket, Key=key)
             assert stored["Body"].read() == b"a model"
     assert oct(second_home.stat().st_mode & 0o777) == "0o700"

@@ -57,7 +57,7 @@ def test_a_disk_that_fills_up_while_downloading_fails_the_job_in_words(
 
 
 @needs_root
-def test_a_disk_that_fills_up_while_training_is_told_by_the_script_and_the_end_is_written(
+def test_a_disk_that_fills_up_while_training_is_reported_by_the_script_and_the_end_is_written(
     on_small_disk, tmp_path
 ):
     job = on_small_disk.run(

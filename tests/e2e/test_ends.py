@@ -63,12 +63,12 @@ def test_a_script_s_own_failure_text_is_kept(machine):
         (signal.SIGSEGV, "The script crashed with SIGSEGV after "),
     ],
 )
-def test_a_script_ended_by_a_signal_fails_with_the_signal(machine, number, told):
+def test_a_script_ended_by_a_signal_fails_with_the_signal(machine, number, reported):
     job = machine.run(f"import os; os.kill(os.getpid(), {int(number)})")
     answer = job.describe()
     assert answer["TrainingJobStatus"] == "Failed"
     assert answer["FailureReason"].startswith(
-        f'AlgorithmError: ExecuteUserScriptError:\nExitCode {-number}\nErrorMessage "{told}'
+        f'AlgorithmError: ExecuteUserScriptError:\nExitCode {-number}\nErrorMessage "{reported}'
     )
     assert answer["FailureReason"].endswith(f"exit code: {-number}")
 
@@ -84,7 +84,7 @@ def test_a_message_of_kilobytes_leaves_the_place_and_the_lines_around_it(machine
     assert "  |     raise ValueError('word ' * 1500)" in lines
 
 
-def test_a_toolkit_that_is_killed_is_told_with_the_script_s_last_line(machine):
+def test_a_toolkit_that_is_killed_is_reported_with_the_script_s_last_line(machine):
     job = machine.run(
         "import os, signal, time\n"
         "print('epoch 3', flush=True)\n"
@@ -98,7 +98,7 @@ def test_a_toolkit_that_is_killed_is_told_with_the_script_s_last_line(machine):
     assert reason.endswith("Last line: epoch 3, exit code: -9")
 
 
-def test_a_command_that_fails_in_silence_is_told_with_its_time(machine):
+def test_a_command_that_fails_in_silence_is_reported_with_its_time(machine):
     job = machine.run(
         "", AlgorithmSpecification={"ContainerEntrypoint": ["sh", "-c", "sleep 0.3; exit 3"]}
     )

@@ -51,8 +51,8 @@ def ran(command: list[str], cwd: Path) -> str:
 
 
 def loss_of(job: str, cwd: Path) -> tuple[int, float]:
-    told = json.loads(trackside("metrics", job, "--json", cwd=cwd))
-    [found] = [each for each in told if each["tag"] == "my/loss"]
+    reported = json.loads(trackside("metrics", job, "--json", cwd=cwd))
+    [found] = [each for each in reported if each["tag"] == "my/loss"]
     return found["points"], found["last"]
 
 

@@ -55,8 +55,8 @@ def test_a_script_beyond_its_memory_is_ended_with_the_limit_in_its_reason(
     assert done.returncode == 1
     assert "threads 1" in done.stdout
     assert "survived" not in done.stdout
-    told = json.loads(run(tmp_path, "show", "job-1", "--json").stdout)
-    assert "OutOfMemory: the script used more than the limit of 1 GB" in told["FailureReason"]
+    reported = json.loads(run(tmp_path, "show", "job-1", "--json").stdout)
+    assert "OutOfMemory: the script used more than the limit of 1 GB" in reported["FailureReason"]
     shown = " ".join(run(tmp_path, "show", "job-1").stdout.split())
     assert "Limited to 1 core and 1 GB of memory." in shown
     assert not any(map(os.path.exists, groups(tmp_path, "job-1")))

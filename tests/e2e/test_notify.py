@@ -60,7 +60,7 @@ def bodies(hooks: Hooks) -> list[dict[str, str]]:
     return [json.loads(body) for _, body in hooks.calls]
 
 
-def test_the_end_of_a_job_without_rules_is_told(run: Run, hooks: Hooks, tmp_path: Path):
+def test_the_end_of_a_job_without_rules_is_reported(run: Run, hooks: Hooks, tmp_path: Path):
     (tmp_path / "train.py").write_text("raise ValueError('no data')\n")
     box = Mailbox()
     with mail_server(box) as settings:
@@ -73,9 +73,9 @@ def test_the_end_of_a_job_without_rules_is_told(run: Run, hooks: Hooks, tmp_path
         assert done.returncode == 1, done.stderr
         until(lambda: box.messages and hooks.calls)
         until((tmp_path / "home/jobs/job-1/rules/notified").exists)
-    [told] = bodies(hooks)
-    assert (told["event"], told["status"]) == ("end", "Failed")
-    assert told["reason"].startswith("ValueError: no data")
+    [reported] = bodies(hooks)
+    assert (reported["event"], reported["status"]) == ("end", "Failed")
+    assert reported["reason"].startswith("ValueError: no data")
     [envelope] = box.messages
     assert b"Subject: [trackside] job-1 failed" in envelope.content
     assert "Not told" not in run("show", "job-1").stdout
@@ -84,7 +84,7 @@ def test_the_end_of_a_job_without_rules_is_told(run: Run, hooks: Hooks, tmp_path
     assert hooks.url not in shown
 
 
-def test_findings_are_told_as_they_come_and_a_failed_message_fails_no_job(
+def test_findings_are_reported_as_they_come_and_a_failed_message_fails_no_job(
     run: Run, hooks: Hooks, tmp_path: Path
 ):
     (tmp_path / "train.py").write_text(SICK)
@@ -94,7 +94,7 @@ def test_findings_are_told_as_they_come_and_a_failed_message_fails_no_job(
     )
     assert done.returncode == 0, done.stderr
     until((tmp_path / "home/jobs/job-1/rules/notified").exists)
-    first, last = (told["text"] for told in bodies(hooks))
+    first, last = (reported["text"] for reported in bodies(hooks))
     assert first.startswith("job-1: VanishingGradient found something at step ")
     assert last.startswith("job-1 completed with ")
     assert "trackside findings job-1" in first

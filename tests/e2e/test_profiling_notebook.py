@@ -71,10 +71,10 @@ def shell(tmp_path: Path) -> Iterator[ClientShell]:
 def test_a_job_s_machine_is_read_as_the_notebook_does(shell: ClientShell):
     done = shell.run(sys.executable, "-c", NOTEBOOK)
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout.splitlines()[-1])
-    assert told["status"] == "Completed"
-    assert told["path"] == "s3://trackside/profiles/profiled/profiler-output"
-    assert told["nodes"] == ["algo-1"]
-    assert "cpu" in told["kinds"]
-    assert told["rows"]
-    assert {"timestamp_us", "value", "system_metric", "nodeID"} < set(told["columns"])
+    reported = json.loads(done.stdout.splitlines()[-1])
+    assert reported["status"] == "Completed"
+    assert reported["path"] == "s3://trackside/profiles/profiled/profiler-output"
+    assert reported["nodes"] == ["algo-1"]
+    assert "cpu" in reported["kinds"]
+    assert reported["rows"]
+    assert {"timestamp_us", "value", "system_metric", "nodeID"} < set(reported["columns"])

@@ -158,15 +158,15 @@ def test_a_sick_training_is_stopped_by_its_rule(submit, machine):
     assert watched.actions() == [("stoptraining", "intended"), ("stoptraining", "done")]
     stop = next(t for t in job.history().transitions if t.secondary == "Stopping")
     assert stop.message.startswith("Rule 'Vanishing' asked for it. The mean absolute gradient is 0")
-    [told] = job.describe()["DebugRuleEvaluationStatuses"]
-    assert told["RuleEvaluationStatus"] == "IssuesFound"
-    assert told["StatusDetails"].startswith(
+    [reported] = job.describe()["DebugRuleEvaluationStatuses"]
+    assert reported["RuleEvaluationStatus"] == "IssuesFound"
+    assert reported["StatusDetails"].startswith(
         "RuleEvaluationConditionMet: Evaluation of the rule VanishingGradient at step 20 resulted "
         "in the condition being met."
     )
     assert (
         "arn:aws:sagemaker:local:000000000000:processing-job/job-1-vanishing-"
-        in (told["RuleEvaluationJobArn"])
+        in (reported["RuleEvaluationJobArn"])
     )
 
 
@@ -316,8 +316,8 @@ def test_a_rule_with_wrong_parameters_ends_at_once_and_disturbs_no_other(submit)
     }.items():
         assert watched.status(name).status is RuleStatus.ERROR
         assert part in watched.status(name).details
-    told = watched.job.describe()["DebugRuleEvaluationStatuses"]
-    assert [item["RuleConfigurationName"] for item in told] == [
+    reported = watched.job.describe()["DebugRuleEvaluationStatuses"]
+    assert [item["RuleConfigurationName"] for item in reported] == [
         "Wrong",
         "Unknown",
         "Broken",

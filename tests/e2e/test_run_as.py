@@ -119,7 +119,7 @@ print("IS", os.getuid(), os.environ["USER"], os.environ["LOGNAME"], os.listdir(o
     assert not any(path.exists() for path in (host.ml, host.mounts, host.private))
 
 
-def test_a_failure_is_told_as_ever(machine: Machine) -> None:
+def test_a_failure_is_reported_as_ever(machine: Machine) -> None:
     job = machine.run("import sys; print('bye', file=sys.stderr); sys.exit(7)")
     assert job.history().state.status is Status.FAILED
     assert "ExitCode 7" in (job.history().failure_reason or "")
@@ -357,8 +357,12 @@ class Team:
 
     def wait(self, name: str) -> Mapping[str, Any]:
         def ended() -> Any:
-            told = self.client("ci").describe_training_job(TrainingJobName=name)
-            return told if told["TrainingJobStatus"] not in ("InProgress", "Stopping") else None
+            reported = self.client("ci").describe_training_job(TrainingJobName=name)
+            return (
+                reported
+                if reported["TrainingJobStatus"] not in ("InProgress", "Stopping")
+                else None
+            )
 
         return until(ended, seconds=150)
 

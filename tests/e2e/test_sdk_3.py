@@ -65,10 +65,10 @@ where = job.model_artifacts.s3_model_artifacts
 found = boto3.client("s3").get_object(Bucket="trackside", Key=where.split("/", 3)[3])
 print(json.dumps({"status": job.training_job_status, "bytes": found["ContentLength"]}))
 """
-    shown, told, contacts = shell.traced(PRELUDE + code, sdk=3)
+    shown, reported, contacts = shell.traced(PRELUDE + code, sdk=3)
     assert contacts == {shell.address}
-    assert told["status"] == "Completed"
-    assert told["bytes"] > 0
+    assert reported["status"] == "Completed"
+    assert reported["bytes"] > 0
     assert "begun 3 ['a.txt']" in shown
     assert f"base {sys.base_prefix} torch True\n" in shown
     for number in range(200):
@@ -83,8 +83,8 @@ try:
 except FailedStatusError as error:
     print(json.dumps(str(error)))
 """
-    _, told = shell.python(PRELUDE + code, sdk=3)
-    assert "exit code: 3" in told
+    _, reported = shell.python(PRELUDE + code, sdk=3)
+    assert "exit code: 3" in reported
 
 
 def test_two_hosts_and_the_calls_on_a_job(shell: ClientShell):
@@ -106,8 +106,8 @@ print()  # the SDK's own last line has no end
 print(json.dumps({"listed": listed == [name], "status": status, "left": left,
     "hosts": job.resource_config.instance_count}))
 """
-    _, told = shell.python(PRELUDE + code, sdk=3)
-    assert told == {"listed": True, "status": "Stopped", "left": [], "hosts": 2}
+    _, reported = shell.python(PRELUDE + code, sdk=3)
+    assert reported == {"listed": True, "status": "Stopped", "left": [], "hosts": 2}
 
 
 RANKS = """
@@ -140,8 +140,8 @@ model._latest_training_job.refresh()
 print()
 print(json.dumps(model._latest_training_job.training_job_status))
 """
-    shown, told = shell.python(PRELUDE + code, sdk=3)
-    assert told == "Completed"
+    shown, reported = shell.python(PRELUDE + code, sdk=3)
+    assert reported == "Completed"
     overlay = "/opt/ml/.overlay"
     programs = [f"{overlay}/bin/{name}" for name in ("python", "pip", "torchrun")]
     assert f"ranks 2 in {overlay} {programs}" in shown

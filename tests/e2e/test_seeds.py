@@ -396,8 +396,8 @@ def test_seed_003(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         until(lambda: page.tags("experiment_1") == CURVES_003, seconds=120)
         assert page.steps("experiment_1", "Epoch/Loss") == [0, 1]
     command = [sys.executable, "-m", "trackside.cli", "metrics", "third", "--json"]
-    told = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    assert all(name in told.stdout for name in CURVES_003)
+    reported = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert all(name in reported.stdout for name in CURVES_003)
 
 
 # SageMaker Training Toolkit: how a script is executed and what it is told.
@@ -534,7 +534,7 @@ def channel(machine: Machine, name: str, file: str, value: int) -> dict[str, obj
     return {"ChannelName": name, "DataSource": {"S3DataSource": {"S3Uri": str(folder)}}}
 
 
-def test_seed_004_a_python_script_is_told_everything(machine: Machine):
+def test_seed_004_a_python_script_is_reported_everything(machine: Machine):
     channels = [
         channel(machine, "training", "train.npz", 1),
         channel(machine, "testing", "test.npz", 2),

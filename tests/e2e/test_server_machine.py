@@ -137,12 +137,12 @@ class ServerMachine(RuleBasedStateMachine):
         """Whatever the client was told, the job is there whole, or its name is free."""
         request = self.request(1, 0, 0)
         name = request["TrainingJobName"]
-        told: list[str] = []
+        reported: list[str] = []
 
         def ask() -> None:
             try:
                 self.client.create_training_job(**request)
-                told.append(name)
+                reported.append(name)
             except (BotoCoreError, ClientError):
                 pass
 
@@ -155,7 +155,7 @@ class ServerMachine(RuleBasedStateMachine):
         if self.settings.layout.job(name).root.exists():
             self.accepted.append(name)
         else:
-            assert not told, f"{name} was accepted, and is lost"
+            assert not reported, f"{name} was accepted, and is lost"
 
     @precondition(lambda self: self.accepted)
     @rule(data=st.data())
@@ -176,11 +176,11 @@ class ServerMachine(RuleBasedStateMachine):
     def look(self) -> None:
         """An end is an end, and whoever asks the server is told what the folder says."""
         for name in self.accepted:
-            told = self.client.describe_training_job(TrainingJobName=name)["TrainingJobStatus"]
+            reported = self.client.describe_training_job(TrainingJobName=name)["TrainingJobStatus"]
             history = self.history(name)
             if name in self.ended:
                 assert history == self.ended[name]
-                assert told == history.state.status
+                assert reported == history.state.status
             elif history.state.is_final:
                 self.ended[name] = history
 

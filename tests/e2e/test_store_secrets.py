@@ -78,7 +78,7 @@ def server(tmp_path: Path, s3_server: S3Server, bucket: str) -> Iterator[ServerP
 
 
 @pytest.fixture
-def told(
+def reported(
     tmp_path: Path, server: ServerProcess, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> dict[str, Any]:
     """What a job's script has seen."""
@@ -99,24 +99,24 @@ def told(
 
 
 def test_a_script_uses_the_store_by_its_own_key_and_sees_no_other(
-    told: dict[str, Any], server: ServerProcess, s3_server: S3Server, bucket: str
+    reported: dict[str, Any], server: ServerProcess, s3_server: S3Server, bucket: str
 ):
-    seen = told["environ"]
+    seen = reported["environ"]
     assert seen["AWS_ACCESS_KEY_ID"] == "TSJOB-job"
     assert seen["AWS_ENDPOINT_URL"] == seen["AWS_ENDPOINT_URL_S3"] == server.url
-    assert told["who"].endswith("TSJOB-job")
-    for text in (json.dumps(seen), *told["raw"]):
+    assert reported["who"].endswith("TSJOB-job")
+    for text in (json.dumps(seen), *reported["raw"]):
         assert [secret for secret in SECRETS.values() if secret in text] == []
     assert seen["WANDB_API_KEY"] == "for all jobs"
     # It is the store itself that it has written to, and that the supervisor published to.
-    assert told["read"] == "hello"
-    assert told["tensors"]
+    assert reported["read"] == "hello"
+    assert reported["tensors"]
     stored = s3_server.client()
     assert stored.get_object(Bucket=bucket, Key="from/the/script")["Body"].read() == b"hello"
     stored.head_object(Bucket=bucket, Key="team/job/output/model.tar.gz")
     # And nobody has written a key down.
     texts = [path.read_bytes() for path in server.home.rglob("*") if path.is_file()]
-    secrets = [*SECRETS.values(), told["environ"]["AWS_SECRET_ACCESS_KEY"]]
+    secrets = [*SECRETS.values(), reported["environ"]["AWS_SECRET_ACCESS_KEY"]]
     assert [secret for secret in secrets if any(secret.encode() in text for text in texts)] == []
 
 

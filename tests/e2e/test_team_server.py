@@ -149,11 +149,11 @@ def listed(client: Any) -> dict[str, str]:
 def is_unavailable(call: Callable[..., Any], **given: Any) -> bool:
     with pytest.raises(ClientError) as caught:
         call(**given)
-    told = caught.value.response
-    assert told["Error"]["Code"] == "ServiceUnavailable"
-    assert told["ResponseMetadata"]["HTTPStatusCode"] == 503
-    assert int(told["ResponseMetadata"]["HTTPHeaders"]["retry-after"]) > 0
-    assert PASSWORD not in str(told)
+    reported = caught.value.response
+    assert reported["Error"]["Code"] == "ServiceUnavailable"
+    assert reported["ResponseMetadata"]["HTTPStatusCode"] == 503
+    assert int(reported["ResponseMetadata"]["HTTPHeaders"]["retry-after"]) > 0
+    assert PASSWORD not in str(reported)
     return True
 
 
@@ -204,9 +204,9 @@ def test_two_servers_share_names_listings_and_the_word_to_stop(
     until(lambda: status(here) == "Training", seconds=120)
     until(lambda: status(there) == "Training")
     assert listed(there) == {"job-1": "InProgress"}
-    told = there.describe_training_job(TrainingJobName="job-1")
-    assert told["Environment"] == {"GO": str(go)}
-    assert [each["Status"] for each in told["SecondaryStatusTransitions"]][-1] == "Training"
+    reported = there.describe_training_job(TrainingJobName="job-1")
+    assert reported["Environment"] == {"GO": str(go)}
+    assert [each["Status"] for each in reported["SecondaryStatusTransitions"]][-1] == "Training"
     there.stop_training_job(TrainingJobName="job-1")
     until(lambda: status(here) == "Stopped", seconds=120)
     until(lambda: listed(there) == {"job-1": "Stopped"})

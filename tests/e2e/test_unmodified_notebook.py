@@ -76,15 +76,15 @@ def shell(tmp_path: Path) -> Iterator[ClientShell]:
 
 @pytest.mark.parametrize("sdk", [1, 2])
 def test_it_runs_and_reaches_nothing_but_the_server(shell: ClientShell, sdk: int):
-    _, told, contacts = shell.traced(NOTEBOOK + AFTERWARDS, sdk=sdk)
+    _, reported, contacts = shell.traced(NOTEBOOK + AFTERWARDS, sdk=sdk)
     assert contacts == {shell.address}
-    assert told["role"] == "arn:aws:iam::000000000000:role/trackside"
-    assert "amazonaws.com/" in told["image"]
-    assert told["rules"] == ["VanishingGradient"]
-    assert told["status"] == "Completed"
+    assert reported["role"] == "arn:aws:iam::000000000000:role/trackside"
+    assert "amazonaws.com/" in reported["image"]
+    assert reported["rules"] == ["VanishingGradient"]
+    assert reported["status"] == "Completed"
     # The first version reads no configuration file: it asks for the account, as the role does.
-    assert told["bucket"] == {1: "sagemaker-us-west-2-000000000000", 2: "trackside"}[sdk]
-    assert set(NAMES) < set(told["names"])
+    assert reported["bucket"] == {1: "sagemaker-us-west-2-000000000000", 2: "trackside"}[sdk]
+    assert set(NAMES) < set(reported["names"])
 
 
 def test_a_kernel_that_runs_already_is_set_up_by_one_line(shell: ClientShell):
@@ -109,6 +109,6 @@ print(json.dumps([*told, left]))
 
 def test_without_our_folder_the_sdk_would_ask_amazon(shell: ClientShell):
     """So the test above can fail."""
-    _, told, contacts = shell.without("PYTHONPATH").traced(WHO_AM_I)
-    assert told == "EndpointConnectionError"
+    _, reported, contacts = shell.without("PYTHONPATH").traced(WHO_AM_I)
+    assert reported == "EndpointConnectionError"
     assert contacts - {shell.address}

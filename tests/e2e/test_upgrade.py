@@ -49,8 +49,10 @@ class Upgraded:
         )
 
     def listed(self) -> dict[str, str]:
-        told = self.client("sagemaker").list_training_jobs(MaxResults=100)["TrainingJobSummaries"]
-        return {each["TrainingJobName"]: each["TrainingJobStatus"] for each in told}
+        reported = self.client("sagemaker").list_training_jobs(MaxResults=100)[
+            "TrainingJobSummaries"
+        ]
+        return {each["TrainingJobName"]: each["TrainingJobStatus"] for each in reported}
 
     def described(self, name: str) -> Any:
         return self.client("sagemaker").describe_training_job(TrainingJobName=name)
@@ -111,9 +113,9 @@ def test_every_job_is_listed_and_those_that_had_not_ended_do(upgraded: Upgraded)
     before = upgraded.expected["jobs"]
     assert upgraded.listed() == before | dict.fromkeys(WENT_ON, "Completed")
     for name in before:
-        told = upgraded.described(name)
-        assert told["TrainingJobStatus"] == upgraded.listed()[name]
-        assert told["OutputDataConfig"]["S3OutputPath"].endswith("/out")
+        reported = upgraded.described(name)
+        assert reported["TrainingJobStatus"] == upgraded.listed()[name]
+        assert reported["OutputDataConfig"]["S3OutputPath"].endswith("/out")
     assert "the data has no labels" in upgraded.described("fails")["FailureReason"]
     tags = upgraded.client("sagemaker").list_tags(
         ResourceArn=upgraded.described("plain")["TrainingJobArn"]
@@ -193,8 +195,8 @@ def test_a_second_start_finds_the_same(upgraded: Upgraded):
     upgraded.server.kill()
     upgraded.server.start()
     assert upgraded.listed() == before
-    told = {name: upgraded.described(name)["TrainingJobStatus"] for name in before}
-    assert told == before
+    reported = {name: upgraded.described(name)["TrainingJobStatus"] for name in before}
+    assert reported == before
     tag = {"Key": "after", "Value": "the upgrade"}
     arn = upgraded.described("waits")["TrainingJobArn"]
     kept = upgraded.client("sagemaker", "alice").add_tags(ResourceArn=arn, Tags=[tag])["Tags"]

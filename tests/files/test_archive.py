@@ -155,14 +155,14 @@ def test_folders_may_be_nested_deeper_than_python_may_call(tmp_path: Path) -> No
 
 def test_sockets_and_pipes_are_left_out_with_a_warning(model: Path) -> None:
     os.mkfifo(model / "pipe")
-    told: list[str] = []
+    reported: list[str] = []
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(model / "socket"))
-        packed = names(pack([Source(model)], warn=told.append))
+        packed = names(pack([Source(model)], warn=reported.append))
     assert packed == ["a", "a.txt", "a/config.json", "b.bin"]
-    assert [text for text in told if "/pipe'" in text]
-    assert [text for text in told if "/socket'" in text]
-    assert len(told) == 2
+    assert [text for text in reported if "/pipe'" in text]
+    assert [text for text in reported if "/socket'" in text]
+    assert len(reported) == 2
 
 
 def test_links_are_kept_only_when_they_stay_inside(model: Path) -> None:
@@ -174,8 +174,8 @@ def test_links_are_kept_only_when_they_stay_inside(model: Path) -> None:
     (model / "out").symlink_to("../secret")
     (model / "absolute").symlink_to("/etc/passwd")
     (model / "chained").symlink_to("out")
-    told: list[str] = []
-    with open_archive(pack([Source(model, seen_as="/opt/ml/model")], warn=told.append)) as tar:
+    reported: list[str] = []
+    with open_archive(pack([Source(model, seen_as="/opt/ml/model")], warn=reported.append)) as tar:
         links = {member.name: member.linkname for member in tar if member.issym()}
     assert links == {
         "a/here": "../b.bin",
@@ -184,18 +184,18 @@ def test_links_are_kept_only_when_they_stay_inside(model: Path) -> None:
         "dangling": "later.bin",
         "a/seen": "../b.bin",
     }
-    assert len(told) == 3
+    assert len(reported) == 3
 
 
 def grow_or_shrink_at(path: Path, size: int) -> Iterator[bytes]:
     """Pack the folder and change the file's size once its first block has been read."""
-    told: list[str] = []
-    stream = pack([Source(path.parent)], threads=1, warn=told.append)
+    reported: list[str] = []
+    stream = pack([Source(path.parent)], threads=1, warn=reported.append)
     chunks = [next(stream) for _ in range(3)]
     os.truncate(path, size)
     yield from chunks
     yield from stream
-    assert len(told) == 1
+    assert len(reported) == 1
 
 
 def test_a_file_that_shrinks_while_packed_leaves_the_archive_valid(tmp_path: Path) -> None:
@@ -235,20 +235,20 @@ def test_a_path_that_is_too_long_for_the_system_is_named(tmp_path: Path) -> None
 
 
 def test_a_file_that_vanishes_is_reported_and_left_out(model: Path) -> None:
-    told: list[str] = []
-    stream = pack([Source(model)], warn=told.append)
+    reported: list[str] = []
+    stream = pack([Source(model)], warn=reported.append)
     (model / "a.txt").unlink()
     assert names(stream) == ["a", "a/config.json", "b.bin"]
-    assert len(told) == 1
+    assert len(reported) == 1
 
 
 def test_a_file_replaced_by_a_pipe_does_not_block(model: Path) -> None:
-    told: list[str] = []
-    stream = pack([Source(model)], warn=told.append)
+    reported: list[str] = []
+    stream = pack([Source(model)], warn=reported.append)
     (model / "a.txt").unlink()
     os.mkfifo(model / "a.txt")
     assert names(stream) == ["a", "a/config.json", "b.bin"]
-    assert len(told) == 1
+    assert len(reported) == 1
 
 
 def test_a_file_that_cannot_be_read_is_an_error_not_a_gap(model: Path) -> None:

@@ -43,8 +43,8 @@ def test_a_folder_on_a_full_disk_is_named_with_what_is_free(
         f"The disk of {str(small)!r} is full, 0 B of 131.1 kB are free. Free some space there, or "
         "use a folder on a larger disk"
     )
-    told = disk_failure(output, folders, in_home=str(tmp_path))
-    assert told.endswith("or set TRACKSIDE_HOME to a folder on a larger disk")
+    reported = disk_failure(output, folders, in_home=str(tmp_path))
+    assert reported.endswith("or set TRACKSIDE_HOME to a folder on a larger disk")
 
 
 @needs_root
@@ -54,8 +54,8 @@ def test_of_several_folders_on_a_full_disk_the_one_in_the_message_is_named(small
         folder.mkdir()
     fill(small)
     output = f"RuntimeError: {folders[1]}/x.pt: iostream error"
-    told = disk_failure(output, [str(folder) for folder in folders])
-    assert told.startswith(f"The disk of {str(folders[1])!r} is full")
+    reported = disk_failure(output, [str(folder) for folder in folders])
+    assert reported.startswith(f"The disk of {str(folders[1])!r} is full")
 
 
 @needs_root
@@ -76,9 +76,9 @@ def test_a_disk_without_room_for_another_file_is_full(small: Path):
 
 def test_the_disk_of_the_file_in_the_message_is_named_though_it_has_space_again(tmp_path: Path):
     output = f"{NO_SPACE}: '{tmp_path}/run 1/deep/model.pt'"
-    told = disk_failure(output, ["/"])
-    assert told.startswith(f"A disk was full; that of {str(tmp_path)!r} has ")
-    assert told.endswith(" free now")
+    reported = disk_failure(output, ["/"])
+    assert reported.startswith(f"A disk was full; that of {str(tmp_path)!r} has ")
+    assert reported.endswith(" free now")
 
 
 def test_words_that_may_mean_something_else_are_no_full_disk(tmp_path: Path):

@@ -92,9 +92,9 @@ def check_nothing_outside(outside: Path) -> None:
 def test_a_valid_archive_is_unpacked_without_a_warning(archive: Builder, target: Path) -> None:
     archive.folder("./").folder("./pkg").file("./pkg/a.py", b"a = 1").file("run.sh", mode=0o755)
     archive.link("pkg/same.py", "a.py").link("top", "pkg/../run.sh").hard("copy.py", "pkg/a.py")
-    told: list[str] = []
-    extract(archive.done(), target, warn=told.append)
-    assert told == []
+    reported: list[str] = []
+    extract(archive.done(), target, warn=reported.append)
+    assert reported == []
     assert tree(target) == {"pkg", "pkg/a.py", "pkg/same.py", "run.sh", "top", "copy.py"}
     assert (target / "pkg/same.py").read_bytes() == (target / "copy.py").read_bytes() == b"a = 1"
     assert (target / "run.sh").stat().st_mode & 0o777 == 0o755
@@ -114,11 +114,11 @@ def test_a_valid_archive_is_unpacked_without_a_warning(archive: Builder, target:
 def test_a_name_that_leads_out_lands_inside_with_a_warning(
     archive: Builder, target: Path, outside: Path, name: str, lands: str
 ) -> None:
-    told: list[str] = []
-    extract(archive.file(name, b"evil").done(), target, warn=told.append)
+    reported: list[str] = []
+    extract(archive.file(name, b"evil").done(), target, warn=reported.append)
     assert (target / lands).read_bytes() == b"evil"
-    assert len(told) == 1
-    assert repr(name) in told[0]
+    assert len(reported) == 1
+    assert repr(name) in reported[0]
     check_nothing_outside(outside)
 
 
@@ -126,9 +126,9 @@ def test_a_name_that_leads_out_lands_inside_with_a_warning(
 def test_a_name_of_which_nothing_is_left_is_skipped(
     archive: Builder, target: Path, outside: Path, name: str
 ) -> None:
-    told: list[str] = []
-    extract(archive.file(name).file("good.py").done(), target, warn=told.append)
-    assert len(told) == 1
+    reported: list[str] = []
+    extract(archive.file(name).file("good.py").done(), target, warn=reported.append)
+    assert len(reported) == 1
     assert (target / "good.py").exists()
     check_nothing_outside(outside)
 
@@ -141,10 +141,10 @@ def test_a_name_of_which_nothing_is_left_is_skipped(
 def test_devices_and_pipes_are_skipped(
     archive: Builder, target: Path, outside: Path, kind: bytes
 ) -> None:
-    told: list[str] = []
-    extract(archive.special("node", kind).file("good.py").done(), target, warn=told.append)
+    reported: list[str] = []
+    extract(archive.special("node", kind).file("good.py").done(), target, warn=reported.append)
     assert tree(target) == {"good.py"}
-    assert len(told) == 1
+    assert len(reported) == 1
     check_nothing_outside(outside)
 
 
@@ -284,10 +284,10 @@ def test_a_name_longer_than_any_path_is_refused_before_it_is_resolved(
 
 
 def test_a_link_that_leads_further_than_any_path_is_skipped(archive: Builder, target: Path) -> None:
-    told: list[str] = []
-    extract(archive.link("l", "./" * 3000).file("a").done(), target, warn=told.append)
+    reported: list[str] = []
+    extract(archive.link("l", "./" * 3000).file("a").done(), target, warn=reported.append)
     assert tree(target) == {"a"}
-    assert len(told) == 1
+    assert len(reported) == 1
 
 
 def test_names_have_a_limit_in_all(
@@ -430,9 +430,9 @@ def test_a_damaged_header_in_the_middle_is_not_taken_for_the_end(
     plain = bytearray(gzip.decompress(archive.file("a").file("b").done().read_bytes()))
     plain[1024] ^= 0xFF
     archive.path.write_bytes(gzip.compress(plain))
-    told: list[str] = []
-    extract(archive.path, target, warn=told.append)
-    assert [text for text in told if "damaged header" in text]
+    reported: list[str] = []
+    extract(archive.path, target, warn=reported.append)
+    assert [text for text in reported if "damaged header" in text]
 
 
 def test_a_folder_with_content_is_left_alone(archive: Builder, target: Path) -> None:
@@ -459,10 +459,10 @@ def test_warnings_of_a_malicious_archive_do_not_flood_the_log(
 ) -> None:
     for number in range(100):
         archive.link(f"l{number}", "../../secret")
-    told: list[str] = []
-    extract(archive.done(), target, warn=told.append)
-    assert len(told) == 21
-    assert "80 more" in told[-1]
+    reported: list[str] = []
+    extract(archive.done(), target, warn=reported.append)
+    assert len(reported) == 21
+    assert "80 more" in reported[-1]
 
 
 def test_a_full_disk_is_called_by_its_name_and_freed_again(

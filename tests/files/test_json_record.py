@@ -40,13 +40,13 @@ WHOLE = Whole(
 )  # fmt: skip
 
 
-def told(whole: Whole) -> dict[str, Any]:
+def reported(whole: Whole) -> dict[str, Any]:
     described = asdict(whole)
     return {**described, "parts": [*described["parts"]], "pair": [*(whole.pair or ())]}
 
 
 def test_what_was_written_is_read_again():
-    assert record(Whole, told(WHOLE)) == WHOLE
+    assert record(Whole, reported(WHOLE)) == WHOLE
 
 
 def test_what_a_later_version_adds_is_left_out_and_what_is_missing_has_its_default():
@@ -78,7 +78,7 @@ def test_what_a_later_version_adds_is_left_out_and_what_is_missing_has_its_defau
 )
 def test_a_field_of_another_type_is_damage(change: dict[str, Any], said: str):
     with pytest.raises(DamagedRecord) as caught:
-        record(Whole, {**told(WHOLE), **change})
+        record(Whole, {**reported(WHOLE), **change})
     assert said in str(caught.value)
 
 

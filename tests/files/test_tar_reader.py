@@ -163,8 +163,8 @@ def test_holes_that_make_no_sense_are_refused(tmp_path: Path, records: dict[str,
 
 
 def test_times_and_sizes_of_extended_headers_are_believed(tmp_path: Path):
-    told = pax(path="ß", size="3", mtime="1234567890.5", comment="none of our business")
-    target = unpacked(tmp_path, told + header("x") + padded(b"abc") + header("after"))
+    reported = pax(path="ß", size="3", mtime="1234567890.5", comment="none of our business")
+    target = unpacked(tmp_path, reported + header("x") + padded(b"abc") + header("after"))
     assert (target / "ß").read_bytes() == b"abc"
     assert (target / "ß").stat().st_mtime == 1234567890.5
     assert (target / "after").exists()
@@ -265,7 +265,7 @@ def test_altered_archives_are_unpacked_or_refused_and_nothing_else(source: Path,
         archive = place / "altered.tar.gz"
         archive.write_bytes(gzip.compress(bytes(altered), 1))
         try:
-            extract(archive, target, limits=Limits(total_bytes=1 << 20), warn=lambda told: None)
+            extract(archive, target, limits=Limits(total_bytes=1 << 20), warn=lambda reported: None)
         except ArchiveError:
             num_refused += 1
             assert not target.exists()

@@ -70,16 +70,16 @@ NOTES: list[dict[str, Any]] = [
 def course(rng: Random) -> list[dict[str, Any]]:
     """What a job's journal may tell, line by line."""
     state = FIRST
-    told: list[dict[str, Any]] = [{"kind": "status", "secondary": "Starting"}]
+    reported: list[dict[str, Any]] = [{"kind": "status", "secondary": "Starting"}]
     for _ in range(rng.randint(0, 12)):
         moves = [move for move in sorted(MOVES[state.secondary]) if can_follow(state, move)]
         if moves and rng.random() < 0.7:
             move = rng.choice(moves)
             state = state.after(move)
-            told.append({"kind": "status", "secondary": str(move), "attempt": 1})
+            reported.append({"kind": "status", "secondary": str(move), "attempt": 1})
         else:
-            told.append(rng.choice(NOTES))
-    return [{**each, "seq": seq, "time": 1.7e9 + seq} for seq, each in enumerate(told, 1)]
+            reported.append(rng.choice(NOTES))
+    return [{**each, "seq": seq, "time": 1.7e9 + seq} for seq, each in enumerate(reported, 1)]
 
 
 def written(events: list[dict[str, Any]]) -> list[bytes]:

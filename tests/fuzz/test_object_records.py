@@ -34,9 +34,11 @@ def what_a_record_tells_can_be_a_header(rng: Random, folder: Path) -> None:
     path = folder / "object"
     path.write_bytes(b"content")
     status = os.stat(path)
-    told = {**asdict(RECORD), "size": status.st_size, "modified": status.st_mtime_ns}
+    reported = {**asdict(RECORD), "size": status.st_size, "modified": status.st_mtime_ns}
     data = (
-        damaged_json(rng, told) if rng.random() < 0.8 else damaged(rng, json.dumps(told).encode())
+        damaged_json(rng, reported)
+        if rng.random() < 0.8
+        else damaged(rng, json.dumps(reported).encode())
     )
     beside = folder.joinpath(*RECORDS)
     beside.mkdir(parents=True, exist_ok=True)

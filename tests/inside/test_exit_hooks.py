@@ -34,20 +34,20 @@ INIT = "import time, trackside; run = trackside.init(name='a')"
 
 
 def test_an_error_after_which_it_goes_on_was_not_the_end(scripts: Scripts):
-    told = run_cells(scripts, [INIT, "1 / 0", "trackside.log({'x': 1})"])
-    assert "a Completed after" in told
+    reported = run_cells(scripts, [INIT, "1 / 0", "trackside.log({'x': 1})"])
+    assert "a Completed after" in reported
     assert scripts.ended("a").history.state.status is Status.COMPLETED
 
 
 def test_an_error_that_nothing_follows_was_the_end(scripts: Scripts):
-    told = run_cells(scripts, [INIT, "trackside.log({'x': 1})", "1 / 0"])
-    assert "a Failed after" in told
+    reported = run_cells(scripts, [INIT, "trackside.log({'x': 1})", "1 / 0"])
+    assert "a Failed after" in reported
     record = scripts.ended("a")
     assert "ZeroDivisionError: division by zero" in (record.history.failure_reason or "")
 
 
 def test_a_cell_that_is_stopped_ends_the_run_and_not_the_notebook(scripts: Scripts):
-    told = run_cells(
+    reported = run_cells(
         scripts,
         [
             INIT,
@@ -56,6 +56,6 @@ def test_a_cell_that_is_stopped_ends_the_run_and_not_the_notebook(scripts: Scrip
             "print('the notebook', 'goes on')",
         ],
     )
-    assert "a Stopped after" in told
-    assert "the notebook goes on" in told
+    assert "a Stopped after" in reported
+    assert "the notebook goes on" in reported
     assert scripts.ended("a").history.state.status is Status.STOPPED

@@ -25,8 +25,10 @@ class Config:
 
 
 def kept(config: Any) -> tuple[dict[str, str], list[str]]:
-    told: list[str] = []
-    return hyperparameters(InitArguments.of(None, config, None, None).config, told.append), told
+    reported: list[str] = []
+    return hyperparameters(
+        InitArguments.of(None, config, None, None).config, reported.append
+    ), reported
 
 
 @pytest.mark.parametrize(
@@ -52,12 +54,12 @@ def test_values_are_text_as_it_is_and_json_for_the_rest():
 
 def test_what_does_not_fit_is_cut_and_said():
     many = {f"name{number}": number for number in range(150)}
-    found, told = kept({"long": "x" * 5000, "a=b": 1, **many})
+    found, reported = kept({"long": "x" * 5000, "a=b": 1, **many})
     assert len(found) == 100
     assert found["a-b"] == "1"
     assert len(found["long"]) <= 2500
-    assert any("the first 100 are kept" in line for line in told)
-    assert any("'long'" in line for line in told)
+    assert any("the first 100 are kept" in line for line in reported)
+    assert any("'long'" in line for line in reported)
 
 
 @pytest.mark.parametrize(

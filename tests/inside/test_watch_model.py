@@ -33,7 +33,7 @@ def wrong():
 FOUND = "1 finding: LossInputAlreadySoftmax (Checkup) at step 0 in cross_entropy_input_0"
 
 
-def test_the_check_up_is_told_at_the_end_though_the_training_was_short(scripts: Scripts):
+def test_the_check_up_is_reported_at_the_end_though_the_training_was_short(scripts: Scripts):
     ran = scripts.run(
         MODEL
         + """

@@ -338,9 +338,9 @@ def test_reindex_finds_jobs_that_were_brought_from_another_machine(
     shutil.copytree(home.buckets / "out", tmp_path / "usb stick")
     other = make_jobs(Settings.load({"TRACKSIDE_HOME": str(tmp_path / "other")}))
     assert other.reindex([str(tmp_path / "usb stick")]) == 1
-    told = other.describe("job-1")
-    assert told["TrainingJobStatus"] == "Completed"
-    assert told["Trackside"]["output"] == f"{tmp_path}/usb stick/runs/job-1"
+    reported = other.describe("job-1")
+    assert reported["TrainingJobStatus"] == "Completed"
+    assert reported["Trackside"]["output"] == f"{tmp_path}/usb stick/runs/job-1"
     assert list(other.logs("job-1"))
 
 

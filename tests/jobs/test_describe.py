@@ -28,32 +28,34 @@ def test_a_finished_job_has_every_field_that_clients_read(jobs: Jobs):
     tags = [{"Key": "team", "Value": "vision"}]
     jobs.submit(make_spec("Job-1", RoleArn=role, Tags=tags, VpcConfig={"Subnets": ["s"]}))
     run_to_end(jobs, "Job-1")
-    told = jobs.describe("Job-1")
-    assert told["TrainingJobName"] == "Job-1"
-    assert told["TrainingJobArn"] == "arn:aws:sagemaker:local:000000000000:training-job/job-1"
-    assert told["TrainingJobStatus"] == told["SecondaryStatus"] == "Completed"
-    assert told["RoleArn"] == role
-    assert told["HyperParameters"] == {"sagemaker_program": "train.py"}
-    assert told["OutputDataConfig"]["KmsKeyId"] == ""
-    assert told["OutputDataConfig"]["CompressionType"] == "GZIP"
-    assert told["StoppingCondition"] == {"MaxRuntimeInSeconds": 28 * 86400}  # none was asked for
-    assert told["Trackside"]["max_runtime_seconds"] is None
-    assert told["ResourceConfig"]["VolumeSizeInGB"] == 30
-    assert told["AlgorithmSpecification"]["EnableSageMakerMetricsTimeSeries"] is False
-    assert told["EnableManagedSpotTraining"] is False
-    assert told["VpcConfig"] == {"Subnets": ["s"]}
-    assert "Tags" not in told
-    assert "FailureReason" not in told
+    reported = jobs.describe("Job-1")
+    assert reported["TrainingJobName"] == "Job-1"
+    assert reported["TrainingJobArn"] == "arn:aws:sagemaker:local:000000000000:training-job/job-1"
+    assert reported["TrainingJobStatus"] == reported["SecondaryStatus"] == "Completed"
+    assert reported["RoleArn"] == role
+    assert reported["HyperParameters"] == {"sagemaker_program": "train.py"}
+    assert reported["OutputDataConfig"]["KmsKeyId"] == ""
+    assert reported["OutputDataConfig"]["CompressionType"] == "GZIP"
+    assert reported["StoppingCondition"] == {
+        "MaxRuntimeInSeconds": 28 * 86400
+    }  # none was asked for
+    assert reported["Trackside"]["max_runtime_seconds"] is None
+    assert reported["ResourceConfig"]["VolumeSizeInGB"] == 30
+    assert reported["AlgorithmSpecification"]["EnableSageMakerMetricsTimeSeries"] is False
+    assert reported["EnableManagedSpotTraining"] is False
+    assert reported["VpcConfig"] == {"Subnets": ["s"]}
+    assert "Tags" not in reported
+    assert "FailureReason" not in reported
     model = "s3://out/runs/Job-1/output/model.tar.gz"
-    assert told["ModelArtifacts"] == {"S3ModelArtifacts": model}
+    assert reported["ModelArtifacts"] == {"S3ModelArtifacts": model}
 
 
 def test_times_are_aware_and_fit_together(jobs: Jobs):
     before = datetime.now(UTC)
     jobs.submit(make_spec())
     run_to_end(jobs)
-    told = jobs.describe("job-1")
-    entries = told["SecondaryStatusTransitions"]
+    reported = jobs.describe("job-1")
+    entries = reported["SecondaryStatusTransitions"]
     assert [entry["Status"] for entry in entries] == [
         "Starting",
         "Downloading",
@@ -62,16 +64,16 @@ def test_times_are_aware_and_fit_together(jobs: Jobs):
         "Completed",
     ]
     assert all(entry["StatusMessage"] for entry in entries)
-    assert before <= told["CreationTime"] == entries[0]["StartTime"]
-    assert told["TrainingStartTime"] == entries[1]["StartTime"]
-    assert told["TrainingEndTime"] == told["LastModifiedTime"] == entries[-1]["StartTime"]
+    assert before <= reported["CreationTime"] == entries[0]["StartTime"]
+    assert reported["TrainingStartTime"] == entries[1]["StartTime"]
+    assert reported["TrainingEndTime"] == reported["LastModifiedTime"] == entries[-1]["StartTime"]
     assert entries[-1]["StartTime"] == entries[-1]["EndTime"]
-    took = told["TrainingEndTime"] - told["TrainingStartTime"]
-    assert told["TrainingTimeInSeconds"] == max(1, int(took.total_seconds()))
-    assert told["BillableTimeInSeconds"] == told["TrainingTimeInSeconds"]
+    took = reported["TrainingEndTime"] - reported["TrainingStartTime"]
+    assert reported["TrainingTimeInSeconds"] == max(1, int(took.total_seconds()))
+    assert reported["BillableTimeInSeconds"] == reported["TrainingTimeInSeconds"]
 
 
-def test_whole_seconds_are_told_of_a_longer_training(jobs: Jobs, home: Home):
+def test_whole_seconds_are_reported_of_a_longer_training(jobs: Jobs, home: Home):
     jobs.submit(make_spec())
     run_to_end(jobs)
     journal = home.job("job-1").journal
@@ -80,9 +82,9 @@ def test_whole_seconds_are_told_of_a_longer_training(jobs: Jobs, home: Home):
     for event, second in zip(moves, (0, 10, 20.25, 50, 71.75), strict=True):
         event["time"] = 1_000_000 + second
     journal.write_text("".join(json.dumps(event) + "\n" for event in events))
-    told = jobs.describe("job-1")
-    assert told["TrainingTimeInSeconds"] == 61
-    assert told["TrainingEndTime"] - told["TrainingStartTime"] == timedelta(seconds=61.75)
+    reported = jobs.describe("job-1")
+    assert reported["TrainingTimeInSeconds"] == 61
+    assert reported["TrainingEndTime"] - reported["TrainingStartTime"] == timedelta(seconds=61.75)
 
 
 def test_a_running_job_has_no_end_and_tells_how_far_its_hosts_are(jobs: Jobs, home: Home):
@@ -91,12 +93,12 @@ def test_a_running_job_has_no_end_and_tells_how_far_its_hosts_are(jobs: Jobs, ho
     until(place.record.exists)
     sync = SyncState(to="s3://out/ckpt", pending_files=2)
     write(place.record, HostRecord(phase=Phase.RUNNING, syncs={"/opt/ml/checkpoints": sync}))
-    told = jobs.describe("job-1")
+    reported = jobs.describe("job-1")
     for absent in ("TrainingEndTime", "TrainingTimeInSeconds", "BillableTimeInSeconds"):
-        assert absent not in told
-    assert "EndTime" not in told["SecondaryStatusTransitions"][-1]
-    assert told["ModelArtifacts"]["S3ModelArtifacts"].endswith("/output/model.tar.gz")
-    own = told["Trackside"]
+        assert absent not in reported
+    assert "EndTime" not in reported["SecondaryStatusTransitions"][-1]
+    assert reported["ModelArtifacts"]["S3ModelArtifacts"].endswith("/output/model.tar.gz")
+    own = reported["Trackside"]
     assert own["attempt"] == 1
     assert own["folder"] == str(home.job("job-1").root)
     assert own["hosts"]["algo-1"]["phase"] == "running"
@@ -106,19 +108,19 @@ def test_a_running_job_has_no_end_and_tells_how_far_its_hosts_are(jobs: Jobs, ho
 def test_a_job_that_never_downloaded_has_no_training_time(jobs: Jobs, home: Home):
     jobs.submit(make_spec(hyper={"dies": "always"}))
     jobs.wait("job-1", timeout_seconds=120)
-    told = jobs.describe("job-1")
-    assert "TrainingStartTime" not in told
-    assert "TrainingTimeInSeconds" not in told
-    assert told["TrainingEndTime"]
+    reported = jobs.describe("job-1")
+    assert "TrainingStartTime" not in reported
+    assert "TrainingTimeInSeconds" not in reported
+    assert reported["TrainingEndTime"]
 
 
-def test_an_uncompressed_model_and_the_profiler_are_told_as_configured(jobs: Jobs):
+def test_an_uncompressed_model_and_the_profiler_are_reported_as_configured(jobs: Jobs):
     output = {"S3OutputPath": "s3://out/runs/", "CompressionType": "NONE"}
     jobs.submit(make_spec(OutputDataConfig=output, ProfilerConfig={"DisableProfiler": True}))
-    told = jobs.describe("job-1")
-    assert told["ModelArtifacts"] == {"S3ModelArtifacts": "s3://out/runs/job-1/output/model/"}
-    assert told["ProfilingStatus"] == "Disabled"
-    assert told["ProfilerConfig"]["ProfilingIntervalInMilliseconds"] == 500
+    reported = jobs.describe("job-1")
+    assert reported["ModelArtifacts"] == {"S3ModelArtifacts": "s3://out/runs/job-1/output/model/"}
+    assert reported["ProfilingStatus"] == "Disabled"
+    assert reported["ProfilerConfig"]["ProfilingIntervalInMilliseconds"] == 500
 
 
 def test_clients_that_insist_on_a_role_get_one(jobs: Jobs):
@@ -127,7 +129,9 @@ def test_clients_that_insist_on_a_role_get_one(jobs: Jobs):
     assert arn("ABC").endswith("/abc")
 
 
-def test_a_failure_is_told_with_exit_code_last_lines_and_where_the_rest_is(jobs: Jobs, home: Home):
+def test_a_failure_is_reported_with_exit_code_last_lines_and_where_the_rest_is(
+    jobs: Jobs, home: Home
+):
     reason = "AlgorithmError: ExecuteUserScriptError: no, exit code: 1"
     jobs.submit(make_spec(hyper={"failure": reason, "lines": "30"}))
     assert run_to_end(jobs).state.status is Status.FAILED
@@ -213,10 +217,10 @@ RULES: dict[str, Any] = {
 def test_rules_are_in_progress_from_the_beginning_in_the_order_of_the_request(jobs: Jobs):
     name = "a-job-with-a-name-of-more-than-26-letters"
     jobs.submit(make_spec(name, hyper={"hold": "yes"}, **RULES))
-    told = jobs.describe(name)
+    reported = jobs.describe(name)
     debug, profiler = (
-        told["DebugRuleEvaluationStatuses"],
-        told["ProfilerRuleEvaluationStatuses"],
+        reported["DebugRuleEvaluationStatuses"],
+        reported["ProfilerRuleEvaluationStatuses"],
     )
     assert [item["RuleConfigurationName"] for item in debug + profiler] == [
         "Zeta",
@@ -225,7 +229,7 @@ def test_rules_are_in_progress_from_the_beginning_in_the_order_of_the_request(jo
     ]
     for item in debug + profiler:
         assert item["RuleEvaluationStatus"] == "InProgress"
-        assert item["LastModifiedTime"] == told["CreationTime"]
+        assert item["LastModifiedTime"] == reported["CreationTime"]
         assert "StatusDetails" not in item
     arn = r"arn:aws:sagemaker:local:000000000000:processing-job/a-job-with-a-name-of-more--zeta"
     assert re.fullmatch(rf"{arn}-[0-9a-f]{{8}}", debug[0]["RuleEvaluationJobArn"])
@@ -233,11 +237,13 @@ def test_rules_are_in_progress_from_the_beginning_in_the_order_of_the_request(jo
 
 def test_a_job_without_rules_has_no_statuses(jobs: Jobs):
     jobs.submit(make_spec())
-    told = jobs.describe("job-1")
-    assert not any("RuleEvaluationStatuses" in member for member in told)
+    reported = jobs.describe("job-1")
+    assert not any("RuleEvaluationStatuses" in member for member in reported)
 
 
-def test_what_the_rules_came_to_is_told_from_the_folder_and_from_storage(jobs: Jobs, home: Home):
+def test_what_the_rules_came_to_is_reported_from_the_folder_and_from_storage(
+    jobs: Jobs, home: Home
+):
     jobs.submit(make_spec(hyper={"hold": "yes"}, **RULES))
     folder = home.job("job-1")
     evaluations = [
@@ -251,12 +257,12 @@ def test_what_the_rules_came_to_is_told_from_the_folder_and_from_storage(jobs: J
     ]
     folder.rules.root.mkdir()
     write_evaluations(folder.rules.statuses, evaluations)
-    told = jobs.describe("job-1")
-    [zeta, alpha] = told["DebugRuleEvaluationStatuses"]
+    reported = jobs.describe("job-1")
+    [zeta, alpha] = reported["DebugRuleEvaluationStatuses"]
     assert (zeta["RuleEvaluationStatus"], len(zeta["StatusDetails"])) == ("IssuesFound", 1024)
     assert alpha["RuleEvaluationStatus"] == "NoIssuesFound"
     assert alpha["LastModifiedTime"] == datetime.fromtimestamp(1.5, UTC)
-    [report] = told["ProfilerRuleEvaluationStatuses"]
+    [report] = reported["ProfilerRuleEvaluationStatuses"]
     assert report["StatusDetails"] == "no data"
     record = read_folder(folder)
     stored = home.buckets / "out/runs/job-1/trackside/rules/statuses.json"

@@ -44,7 +44,7 @@ def ended(tmp_path: Path, *moves: tuple[Secondary, str]) -> JobStopped | None:
         ),
     ],
 )
-def test_each_cause_is_told(tmp_path: Path, moves, cause: StopCause, reason: str):
+def test_each_cause_is_reported(tmp_path: Path, moves, cause: StopCause, reason: str):
     error = ended(tmp_path, *moves)
     assert error is not None
     assert (error.cause, error.reason) == (cause, reason)

@@ -48,12 +48,12 @@ def age(path: Path, seconds: float = 7200.0) -> None:
 def test_a_job_whose_folder_went_is_still_listed_described_and_read(jobs: Jobs, home: Home):
     finished(jobs, "job-1")
     log = b"".join(line.data for line in jobs.logs("job-1"))
-    told = jobs.describe("job-1")["TrainingJobStatus"]
+    reported = jobs.describe("job-1")["TrainingJobStatus"]
     fill(home.job("job-1").host("algo-1", 1).ml / "model" / "weights")
     assert cleared(jobs, ALL) == [(Kind.WORKING, "job-1"), (Kind.FOLDER, "job-1")]
     assert not home.job("job-1").root.exists()
     assert [row.name for row in jobs.list()] == ["job-1"]
-    assert jobs.describe("job-1")["TrainingJobStatus"] == told
+    assert jobs.describe("job-1")["TrainingJobStatus"] == reported
     assert b"".join(line.data for line in jobs.logs("job-1")) == log != b""
     assert jobs.stored("job-1")
     assert cleared(jobs, ALL) == []

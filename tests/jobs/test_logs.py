@@ -187,7 +187,7 @@ def test_attempts_follow_one_another_and_a_reader_of_the_second_does_not_get_the
     assert [line.data for line in jobs.logs("job-1", after=after)] == [b"empt 2\n"]
 
 
-def test_chunks_that_overlap_do_not_double_and_a_gap_is_told(
+def test_chunks_that_overlap_do_not_double_and_a_gap_is_reported(
     jobs: Jobs, home: Home, caplog: pytest.LogCaptureFixture
 ):
     held_job(jobs, home)

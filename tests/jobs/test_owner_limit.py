@@ -17,9 +17,9 @@ from trackside.jobs.owner_limit import Limit
         (" jobs=1 , cores = 4", Limit(jobs=1, cores=4), "jobs=1,cores=4"),
     ],
 )
-def test_a_limit_is_read_and_told(text: str, limit: Limit, told: str):
+def test_a_limit_is_read_and_told(text: str, limit: Limit, reported: str):
     assert Limit.parse(text) == limit
-    assert str(limit) == told
+    assert str(limit) == reported
 
 
 @pytest.mark.parametrize(

@@ -134,7 +134,7 @@ def test_one_that_begins_meanwhile_is_not_ended_and_loses_nothing(
     assert pending_uploads.keeps_files(home, "job-1") is True
 
 
-def test_the_end_of_a_job_that_never_began_is_told_to_whom_it_names(jobs: Jobs, bucket: str):
+def test_the_end_of_a_job_that_never_began_is_reported_to_whom_it_names(jobs: Jobs, bucket: str):
     with web_server() as hooks:
         output = {"S3OutputPath": f"s3://{bucket}/out"}
         wish = {"Notify": [f"webhook:{hooks.url}"]}
@@ -150,8 +150,8 @@ def test_the_end_of_a_job_that_never_began_is_told_to_whom_it_names(jobs: Jobs, 
         jobs.reconcile()
         assert "job-1" not in pending_uploads.noted(jobs.settings.layout)
         [(_, body)] = hooks.calls
-    told = json.loads(body)
-    assert (told["event"], told["status"], told["reason"]) == (
+    reported = json.loads(body)
+    assert (reported["event"], reported["status"], reported["reason"]) == (
         "end",
         "Stopped",
         "Somebody stopped it.",

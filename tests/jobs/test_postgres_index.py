@@ -177,7 +177,7 @@ def test_the_database_of_a_server_that_starts_early_is_waited_for(
         ("no_such_database", PASSWORD, "does not exist"),
     ],
 )
-def test_what_only_a_person_can_mend_is_told_with_the_host_and_without_the_password(
+def test_what_only_a_person_can_mend_is_reported_with_the_host_and_without_the_password(
     shared_postgres: PostgresServer,
     caplog: pytest.LogCaptureFixture,
     name: str,
@@ -187,10 +187,10 @@ def test_what_only_a_person_can_mend_is_told_with_the_host_and_without_the_passw
     url = shared_postgres.url_of(name, password=password)
     with pytest.raises(DatabaseRefused, match=reason) as caught:
         Postgres(url).wait_until_there()
-    told = str(caught.value) + caplog.text + repr(caught.value)
-    assert f"127.0.0.1:{shared_postgres.port}" in told
-    assert "4711" not in told
-    assert PASSWORD not in told
+    reported = str(caught.value) + caplog.text + repr(caught.value)
+    assert f"127.0.0.1:{shared_postgres.port}" in reported
+    assert "4711" not in reported
+    assert PASSWORD not in reported
 
 
 @pytest.mark.parametrize(

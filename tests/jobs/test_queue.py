@@ -116,8 +116,8 @@ def test_an_owner_at_the_limit_of_cores_waits_and_others_pass():
     )
     assert startable(queue, limits) == ["ci-2", "other"]
     assert waits(queue, limits) == {"ci-3": ForShare("ci", "cores", 2)}
-    told = "Waiting for a job of 'ci' to end: owner's limit of 2 cores reached"
-    assert str(waits(queue, limits)["ci-3"]) == told
+    reported = "Waiting for a job of 'ci' to end: owner's limit of 2 cores reached"
+    assert str(waits(queue, limits)["ci-3"]) == reported
     queue.drop("ci-1")
     assert startable(queue, limits) == ["ci-2", "ci-3", "other"]
 
@@ -139,8 +139,8 @@ def test_a_limit_of_gpus_holds_back_only_who_needs_one():
     queue.wait(Entry(name="ci-2", needs=MachineResources(1, 0, 1), owner="ci", since=1))
     queue.wait(Entry(name="ci-3", needs=MachineResources(4), owner="ci", since=2))
     assert startable(queue, limits) == ["ci-3"]
-    told = "Waiting for a job of 'ci' to end: owner's limit of 1 GPU reached"
-    assert str(waits(queue, limits)["ci-2"]) == told
+    reported = "Waiting for a job of 'ci' to end: owner's limit of 1 GPU reached"
+    assert str(waits(queue, limits)["ci-2"]) == reported
 
 
 def test_an_instance_type_beyond_the_limit_counts_for_all_of_it_and_runs_alone():
@@ -153,8 +153,8 @@ def test_an_instance_type_beyond_the_limit_counts_for_all_of_it_and_runs_alone()
 def test_own_words_beyond_a_limit_that_was_lowered_wait_and_say_so():
     limits = limited(ci=Limit(cores=2))
     queue = queue_of(entry("ci-1", 4, owner="ci", asked=MachineResources(4)))
-    told = "Waiting for ever: it needs more than its owner's limit of 2 cores"
-    assert str(waits(queue, limits)["ci-1"]) == told
+    reported = "Waiting for ever: it needs more than its owner's limit of 2 cores"
+    assert str(waits(queue, limits)["ci-1"]) == reported
 
 
 def test_memory_and_gpus_are_counted_too():

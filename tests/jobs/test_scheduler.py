@@ -193,8 +193,8 @@ def test_the_rules_of_a_job_that_never_started_end_with_it(jobs: Jobs, home: Hom
     }
     enqueue(jobs, DebugRuleConfigurations=[rule])
     jobs.stop("job-1")
-    [told] = jobs.describe("job-1")["DebugRuleEvaluationStatuses"]
-    assert (told["RuleEvaluationStatus"], told["StatusDetails"]) == (
+    [reported] = jobs.describe("job-1")["DebugRuleEvaluationStatuses"]
+    assert (reported["RuleEvaluationStatus"], reported["StatusDetails"]) == (
         "Stopped",
         "The job never started.",
     )

@@ -47,12 +47,12 @@ MADE = (
 )
 
 
-def test_all_that_a_job_made_is_told_with_its_size(jobs: Jobs, home: Home):
+def test_all_that_a_job_made_is_reported_with_its_size(jobs: Jobs, home: Home):
     finished(jobs, "job-1", **EVERYWHERE, **checkpoints("s3://ckpt/mine"))
     for uri in (*MADE, "s3://ckpt/mine/1.pt"):
         put(home, uri)
-    told = {each.kind: (each.uri, each.size_bytes) for each in jobs.delete("job-1")}
-    assert told == {
+    reported = {each.kind: (each.uri, each.size_bytes) for each in jobs.delete("job-1")}
+    assert reported == {
         "output": ("s3://out/runs/job-1/output", 7),
         "rules": ("s3://out/runs/job-1/rule-output", 5),
         "curves": ("s3://curves/all/job-1/tensorboard-output", 5),
@@ -188,8 +188,8 @@ def test_data_in_an_object_store_goes_too(
     for number in range(25):  # more than a page
         put(home, f"s3://{bucket}/runs/job-1/debug-output/{number}")
     put(home, f"s3://{bucket}/runs/other")
-    told = {each.kind: each.num_files for each in jobs.stored("job-1")}
-    assert told == {"output": 1, "tensors": 25}
+    reported = {each.kind: each.num_files for each in jobs.stored("job-1")}
+    assert reported == {"output": 1, "tensors": 25}
     assert jobs.delete("job-1", data=True) == []
     listed = s3_server.client().list_objects_v2(Bucket=bucket)["Contents"]
     assert [item["Key"] for item in listed] == ["runs/other"]

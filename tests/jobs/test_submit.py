@@ -99,7 +99,7 @@ def race(settings: Settings, start: Any, won: Any) -> None:
         won.put(None)
 
 
-def test_of_racing_submitters_one_wins_and_the_others_are_told(settings: Settings, home: Home):
+def test_of_racing_submitters_one_wins_and_the_others_are_reported(settings: Settings, home: Home):
     context = multiprocessing.get_context("fork")
     start, won = context.Event(), context.Queue()
     racers = [context.Process(target=race, args=(settings, start, won)) for _ in range(8)]
@@ -127,7 +127,7 @@ def test_an_output_location_that_is_not_writable_is_named_and_nothing_is_left(
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_refused_output_location_is_told_as_such(jobs: Jobs, home: Home, tmp_path: Path):
+def test_a_refused_output_location_is_reported_as_such(jobs: Jobs, home: Home, tmp_path: Path):
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o500)
     with pytest.raises(AccessRefused, match="cannot be used"):
@@ -135,7 +135,7 @@ def test_a_refused_output_location_is_told_as_such(jobs: Jobs, home: Home, tmp_p
     check_nothing_is_left(home)
 
 
-def test_an_empty_channel_is_told_in_the_service_s_words(jobs: Jobs, home: Home):
+def test_an_empty_channel_is_reported_in_the_service_s_words(jobs: Jobs, home: Home):
     with pytest.raises(InputError) as caught:
         jobs.submit(make_spec(InputDataConfig=[channel("s3://data/train")]))
     message = str(caught.value)
@@ -146,7 +146,7 @@ def test_an_empty_channel_is_told_in_the_service_s_words(jobs: Jobs, home: Home)
     check_nothing_is_left(home)
 
 
-def test_a_missing_folder_and_an_empty_one_are_told_apart(jobs: Jobs, tmp_path: Path):
+def test_a_missing_folder_and_an_empty_one_are_distinguished(jobs: Jobs, tmp_path: Path):
     missing, empty = tmp_path / "missing", tmp_path / "empty"
     empty.mkdir()
     with pytest.raises(InputError, match="'training': '.*missing' does not exist"):
@@ -181,11 +181,11 @@ def test_paths_of_a_job_do_not_depend_on_where_its_supervisor_runs(
         CheckpointConfig={"S3Uri": "checkpoints"},
     )
     jobs.submit(spec)
-    told = jobs.describe("job-1")
-    source = told["InputDataConfig"][0]["DataSource"]["S3DataSource"]
+    reported = jobs.describe("job-1")
+    source = reported["InputDataConfig"][0]["DataSource"]["S3DataSource"]
     assert source["S3Uri"] == str(tmp_path / "data")
-    assert told["OutputDataConfig"]["S3OutputPath"] == str(tmp_path / "results")
-    assert told["CheckpointConfig"]["S3Uri"] == str(tmp_path / "checkpoints")
+    assert reported["OutputDataConfig"]["S3OutputPath"] == str(tmp_path / "results")
+    assert reported["CheckpointConfig"]["S3Uri"] == str(tmp_path / "checkpoints")
     run_to_end(jobs)
     assert (tmp_path / "results/job-1/output/model.tar.gz").exists()
 

@@ -113,11 +113,11 @@ def test_a_job_of_one_home_is_listed_and_described_by_the_other(here, there, sha
     until(lambda: here.describe("job-1")["SecondaryStatus"] == "Training")
     here.refresh()
     assert listed(there) == {"job-1": "InProgress"}
-    told, own = there.describe("job-1"), here.describe("job-1")
+    reported, own = there.describe("job-1"), here.describe("job-1")
     for member in ("TrainingJobStatus", "SecondaryStatus", "CreationTime", "HyperParameters"):
-        assert told[member] == own[member]
-    assert told["LastModifiedTime"] == own["LastModifiedTime"]
-    assert told["Trackside"]["folder"] is None
+        assert reported[member] == own[member]
+    assert reported["LastModifiedTime"] == own["LastModifiedTime"]
+    assert reported["Trackside"]["folder"] is None
     (folder(here, "job-1") / "release").touch()
     run_to_end(here)
     assert there.describe("job-1")["TrainingJobStatus"] == "Completed"
@@ -127,7 +127,9 @@ def test_a_job_of_one_home_is_listed_and_described_by_the_other(here, there, sha
     assert [each.uri for each in there.artifacts("job-1")]
 
 
-def test_the_owner_of_a_job_is_told_by_the_other_home_whatever_storage_says(here, there, shared):
+def test_the_owner_of_a_job_is_reported_by_the_other_home_whatever_storage_says(
+    here, there, shared
+):
     """Whoever can write to the bucket can put another journal there."""
     here.enqueue(spec(shared), key="TSA", who="alice")
     here.refresh("job-1")
@@ -335,7 +337,7 @@ def test_a_job_in_a_store_that_only_the_other_can_read_is_said_to_be_elsewhere(h
         there.describe("job-1")
 
 
-def test_jobs_from_before_the_database_are_told_to_it(join, tmp_path, shared, database):
+def test_jobs_from_before_the_database_are_reported_to_it(join, tmp_path, shared, database):
     settings = Settings.load({"TRACKSIDE_HOME": str(tmp_path / "here")})
     alone = Jobs(settings, ENVIRON, supervisor_command=STAND_IN)
     for number in range(3):
@@ -406,7 +408,7 @@ def told_without_error(jobs: Jobs) -> dict[str, str]:
         return {}
 
 
-def test_a_job_accepted_as_the_database_dies_is_told_when_it_is_back(
+def test_a_job_accepted_as_the_database_dies_is_reported_when_it_is_back(
     join, mortal: PostgresServer, shared
 ):
     url = mortal.url_of(mortal.make_database())
@@ -436,7 +438,7 @@ def test_a_delete_that_the_database_did_not_hear_of_can_be_repeated(
     assert listed(here) == {}
 
 
-def test_a_job_that_another_process_ran_and_indexed_is_told_too(here, there, shared):
+def test_a_job_that_another_process_ran_and_indexed_is_reported_too(here, there, shared):
     """By the program of somebody who knows nothing of the database."""
     listed(here)
     settings = Settings.load({"TRACKSIDE_HOME": str(here.settings.home)})
@@ -470,19 +472,19 @@ def test_alone_in_a_home_no_driver_is_loaded(tmp_path):
     subprocess.run([sys.executable, "-c", program], env=environ, check=True)
 
 
-def test_a_line_that_is_stored_in_part_is_told_when_it_is_whole(here, there, shared):
+def test_a_line_that_is_stored_in_part_is_reported_when_it_is_whole(here, there, shared):
     """Of a job that runs: its supervisor stores what there is, every few seconds."""
     submit(here, spec(shared, hyper={"hold": "yes"}))
     first, rest = b"one\ntw", b"o\nthree\n"
     store = FolderStore(Path(shared, "job-1/trackside/logs/algo-1"))
 
-    def told() -> bytes:
+    def reported() -> bytes:
         return b"".join(line.data for line in there.settled_lines(there.record("job-1"), "algo-1"))
 
     store.put(chunk_name(1, 0), encode(first, 0, [], 5.0))
-    assert told() == b"one\n"
+    assert reported() == b"one\n"
     store.put(chunk_name(1, len(first)), encode(rest, len(first), [], 6.0))
-    assert told() == first + rest
+    assert reported() == first + rest
 
 
 def test_names_and_rows_are_right_after_a_database_that_died_again_and_again(

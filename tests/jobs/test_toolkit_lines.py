@@ -47,7 +47,7 @@ def test_parts_of_one_line_go_together():
     assert shown(log) == f"{START}  python -- train.py\n"
 
 
-def test_hosts_are_told_apart():
+def test_hosts_are_distinguished():
     folding = ToolkitLines()
     assert shown([START], "algo-1", folding) == START
     assert shown(["  SM_X=1\n"], "algo-2", folding) == "  SM_X=1\n"

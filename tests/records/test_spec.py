@@ -204,6 +204,6 @@ def test_every_metric_s_pattern_must_be_a_regular_expression():
 def test_a_folder_to_run_in_is_absolute():
     spec = JobSpec.from_request(request(Trackside={"InPlace": "/home/me/project"}))
     assert spec.options.in_place == "/home/me/project"
-    [told] = violations_of(Trackside={"InPlace": "project"})
-    assert "Trackside.InPlace" in told
-    assert "must be an absolute path" in told
+    [reported] = violations_of(Trackside={"InPlace": "project"})
+    assert "Trackside.InPlace" in reported
+    assert "must be an absolute path" in reported

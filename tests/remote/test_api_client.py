@@ -86,7 +86,7 @@ def test_an_operation_is_answered_over_one_connection(server: ServerProcess):
     assert len(client._connections._idle) == 1
 
 
-def test_no_server_is_told_with_the_address_and_the_way_out(free_url: str):
+def test_no_server_is_reported_with_the_address_and_the_way_out(free_url: str):
     with pytest.raises(ServerUnreachable) as caught:
         asking(free_url).call(LIST, {}, retry_policy=RetryPolicy(0.5, 0.5))
     text = str(caught.value)
@@ -116,18 +116,18 @@ def test_a_server_that_starts_late_is_waited_for(
         thread.join()
 
 
-def test_a_long_wait_is_told_once(scripted, caplog, monkeypatch):
+def test_a_long_wait_is_reported_once(scripted, caplog, monkeypatch):
     monkeypatch.setattr(api_client, "SLOW_SECONDS", 0.5)
     caplog.set_level(logging.WARNING)
     busy = (503, {"Retry-After": "0.3"}, b'{"__type": "ServiceUnavailable", "message": "x"}')
     url = scripted(lambda count: busy if count < 5 else (200, {}, b"{}"))
     assert asking(url).call(LIST, {}) == {}
-    told = [record.getMessage() for record in caplog.records]
-    assert len(told) == 1
-    assert told[0].startswith(f"waiting for {url}, 60 s at most")
+    reported = [record.getMessage() for record in caplog.records]
+    assert len(reported) == 1
+    assert reported[0].startswith(f"waiting for {url}, 60 s at most")
 
 
-def test_who_follows_a_job_is_told_of_a_server_that_hangs_and_how_to_leave(caplog):
+def test_who_follows_a_job_is_reported_of_a_server_that_hangs_and_how_to_leave(caplog):
     caplog.set_level(logging.WARNING)
     with socket.create_server(("127.0.0.1", 0)) as listener:  # takes requests, answers none
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
@@ -136,9 +136,11 @@ def test_who_follows_a_job_is_told_of_a_server_that_hangs_and_how_to_leave(caplo
         )
         with pytest.raises(ServerUnreachable):
             client.call(LIST, {}, retry_policy=RetryPolicy(0.1, 900, LONG_RETRY.way_out))
-    (told,) = (record.getMessage() for record in caplog.records)
-    assert told.startswith(f"waiting for {url}, ")
-    assert told.endswith("it does not answer. The job goes on by itself: Ctrl-C leaves it running.")
+    (reported,) = (record.getMessage() for record in caplog.records)
+    assert reported.startswith(f"waiting for {url}, ")
+    assert reported.endswith(
+        "it does not answer. The job goes on by itself: Ctrl-C leaves it running."
+    )
 
 
 def test_a_busy_server_is_asked_again_when_it_says(scripted):
@@ -174,14 +176,14 @@ def test_a_broken_server_is_not_asked_for_ever(scripted):
     assert len(counts) == 4
 
 
-def test_what_is_no_server_of_ours_is_told(scripted):
+def test_what_is_no_server_of_ours_is_reported(scripted):
     with pytest.raises(ServerError, match=r"no Trackside server: status 404, '<html>'"):
         asking(scripted(lambda count: (404, {}, b"<html>"))).call(LIST, {})
     with pytest.raises(ServerError, match=r"no Trackside server: status 200"):
         asking(scripted(lambda count: (200, {}, b"<html>"))).call(LIST, {})
 
 
-def test_an_older_server_is_told(scripted):
+def test_an_older_server_is_reported(scripted):
     text = "Value 'True' at 'trackside' failed to satisfy constraint: Member is not known"
     body = json.dumps({"__type": "ValidationException", "message": text}).encode()
     with pytest.raises(ServerError, match="older than this client"):
@@ -199,7 +201,7 @@ def test_a_wrong_key_says_which_and_what_to_do(server: ServerProcess):
         ApiClient(Server(server.url, None))
 
 
-def test_clocks_that_differ_are_told(server: ServerProcess):
+def test_clocks_that_differ_are_reported(server: ServerProcess):
     late = client_of(server, clock=lambda: datetime.now(UTC) - timedelta(hours=1))
     with pytest.raises(KeyRefused, match=r"clock differs.*the server has \d{8}T\d{6}Z.*Set it"):
         late.call(LIST, {})

@@ -219,22 +219,22 @@ def test_the_queue_of_a_server_is_shown_to_every_key_without_the_keys_of_others(
         done = command("run", "hold.py", "--name", name, **as_alice)
         assert done.returncode == 0, done.stderr
     try:
-        told = {}
+        reported = {}
 
         def is_running() -> bool:
             done = command("queue", "--json", **as_reader)
             assert done.returncode == 0, done.stderr
-            told.update(json.loads(done.stdout))
-            return [entry["name"] for entry in told["running"]] == ["queued-1"]
+            reported.update(json.loads(done.stdout))
+            return [entry["name"] for entry in reported["running"]] == ["queued-1"]
 
         until(is_running)
-        [waiter] = told["waiting"]
+        [waiter] = reported["waiting"]
         assert (waiter["name"], waiter["owner"]) == ("queued-2", "alice")
         limit = "Waiting for a job of 'alice' to end: owner's limit of 1 core reached"
         assert waiter["why"] == limit
         assert waiter["needs"]["cores"] == 1
-        assert told["is_served"] is True
-        assert alice.id not in json.dumps(told)
+        assert reported["is_served"] is True
+        assert alice.id not in json.dumps(reported)
         shown = command("queue", **as_reader).stdout
         assert "queued-2" in shown
         assert "alice" in shown
@@ -269,7 +269,9 @@ def test_a_key_that_does_not_work_is_not_kept(command: Command, server: ServerPr
     assert not Settings.load().layout.profiles.exists()
 
 
-def test_without_anybody_to_type_a_key_the_way_out_is_told(command: Command, server: ServerProcess):
+def test_without_anybody_to_type_a_key_the_way_out_is_reported(
+    command: Command, server: ServerProcess
+):
     done = command("login", server.url)
     assert done.returncode == 3
     assert f"no access key for the server at {server.url}" in done.stderr

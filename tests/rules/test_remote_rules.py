@@ -80,7 +80,7 @@ def test_what_cannot_be_read_is_left_to_the_evaluator():
     assert found({"rule_to_invoke": "Overfit", "action_json": "nonsense"}) == []
 
 
-def test_who_is_to_be_told_must_be_outside_the_server_s_network():
+def test_who_is_to_be_reported_must_be_outside_the_server_s_network():
     targets = [
         "mail:a@example.com",
         "slack:https://hooks.slack.com/services/T/B/secret",

@@ -75,7 +75,7 @@ def test_nothing_is_said_where_nothing_is_missing():
         spec(rules=[VANISHING])
 
 
-def test_all_that_is_wrong_with_rules_is_told_with_the_rest():
+def test_all_that_is_wrong_with_rules_is_reported_with_the_rest():
     found = complaints(
         instance_count=0,
         rules=[
@@ -106,7 +106,7 @@ def test_a_rule_of_ones_own_is_found_in_its_file(name: str):
     assert rule.parameters["source_s3_uri"].startswith("s3://trackside/j/source/rules/")
 
 
-def test_a_file_that_is_no_python_is_told_of(folder: Path):
+def test_a_file_that_is_no_python_is_reported_of(folder: Path):
     (folder / "rules.py").write_text("def x(:\n")
     found = complaints(rules=[Rule.custom("a", source="rules.py", rule_to_invoke="x")])
     assert "not valid Python" in found["rules[0].source"]

@@ -38,7 +38,7 @@ def complaints(estimator: PyTorch | Estimator) -> dict[str, str]:
     return {violation.field: violation.advice for violation in caught.value.violations}
 
 
-def test_the_toolkit_is_told_what_to_start():
+def test_the_toolkit_is_reported_what_to_start():
     own = pytorch(output_path="s3://b/out/").hyperparameters
     assert own == {
         "sagemaker_program": '"train.py"',
@@ -131,7 +131,7 @@ def test_output_goes_where_the_settings_say(monkeypatch: pytest.MonkeyPatch, fol
     assert pytorch(output_path="results").output.uri == str(folder / "results")
 
 
-def test_every_problem_is_told_at_once_under_its_argument():
+def test_every_problem_is_reported_at_once_under_its_argument():
     found = complaints(
         PyTorch(
             "missing.py",

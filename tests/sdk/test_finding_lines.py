@@ -35,7 +35,7 @@ def test_one_finding_names_its_tensor():
     )
 
 
-def test_many_layers_with_one_problem_at_one_step_are_told_of_once():
+def test_many_layers_with_one_problem_at_one_step_are_reported_of_once():
     layers = [found(f"gradient/layer{number}") for number in range(14)]
     assert heads(*layers, found("gradient/layer0", step=130)) == [
         "VanishingGradient at step 120: 14 tensors, first gradient/layer0",
@@ -86,8 +86,8 @@ def test_a_rule_that_could_not_judge_says_why_once():
 @pytest.mark.parametrize("details", [NO_TENSORS, NO_FIGURES])
 def test_that_nothing_was_saved_before_a_failure_is_one_quiet_line(details: str):
     formatter = FindingFormatter(columns=60)
-    told = formatter.standing("Checkup", "Error", details, has_failed=True)
-    assert told == "Checkup: nothing was saved to judge before the job failed\n"
+    reported = formatter.standing("Checkup", "Error", details, has_failed=True)
+    assert reported == "Checkup: nothing was saved to judge before the job failed\n"
     assert len(formatter.standing("Checkup", "Error", details).splitlines()) > 2
     own = formatter.standing("Mine", "Error", "KeyError: 'loss'", has_failed=True)
     assert own == "Mine: Error\n    KeyError: 'loss'\n"
@@ -96,6 +96,6 @@ def test_that_nothing_was_saved_before_a_failure_is_one_quiet_line(details: str)
 def test_findings_do_not_repeat_what_their_diagnosis_said():
     found = [Finding(rule="LossNotFinite", message="The loss is nan.", advice="Clamp.", step=3)]
     formatter = FindingFormatter()
-    told = formatter.diagnoses(diagnose(found)) + formatter.text(found)
-    assert told.count("The loss is nan.") == told.count("Try: Clamp.") == 1
-    assert told.endswith("Finding: LossNotFinite at step 3\n")
+    reported = formatter.diagnoses(diagnose(found)) + formatter.text(found)
+    assert reported.count("The loss is nan.") == reported.count("Try: Clamp.") == 1
+    assert reported.endswith("Finding: LossNotFinite at step 3\n")

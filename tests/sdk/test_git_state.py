@@ -57,7 +57,7 @@ def test_commit_branch_and_remote_are_noted(repository: Path):
     )
 
 
-def test_a_change_of_a_tracked_file_is_told_and_a_new_file_is_none(repository: Path):
+def test_a_change_of_a_tracked_file_is_reported_and_a_new_file_is_none(repository: Path):
     (repository / "notes.txt").write_text("new")
     found = state(repository)
     assert found is not None

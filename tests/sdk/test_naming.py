@@ -49,12 +49,12 @@ def test_a_name_may_have_dots_and_underscores_between_its_words(name: str):
 
 
 @pytest.mark.parametrize("name", ["_a", "a.", "a b", "a" * 64, "a/../b"])
-def test_what_a_name_may_be_is_told(name: str):
+def test_what_a_name_may_be_is_reported(name: str):
     (problem,) = name_problems(name)
     assert problem.value == name
     assert "1 to 63 letters and digits, with - . _ between them" in problem.advice
 
 
-def test_a_name_that_is_too_long_on_the_wire_is_told_by_how_much():
+def test_a_name_that_is_too_long_on_the_wire_is_reported_by_how_much():
     (problem,) = name_problems("a" * 60 + ".b")
     assert problem.advice.startswith("is 3 characters too long: ")

@@ -82,9 +82,9 @@ def test_the_job_is_called_after_what_it_runs(arguments, base: str):
     ],
 )
 def test_what_cannot_run_is_refused_with_the_way_out(arguments, said: str):
-    told = refused(**arguments)
-    assert said in told
-    assert "\n" not in told
+    reported = refused(**arguments)
+    assert said in reported
+    assert "\n" not in reported
 
 
 def test_the_whole_home_is_packed_only_by_its_name(folder: Path, monkeypatch: pytest.MonkeyPatch):

@@ -202,7 +202,7 @@ def test_limits_are_the_engines(engine: str, make_plan: MakePlan) -> None:
     assert wait(sandbox, plan) == Exited(0)
 
 
-def test_out_of_memory_is_told_apart(engine: str, make_plan: MakePlan) -> None:
+def test_out_of_memory_is_distinguished(engine: str, make_plan: MakePlan) -> None:
     program = "x = bytearray(300 << 20)"
     plan = make_plan(command=["python3", "-c", program], environment={"PATH": os.defpath})
     state = run(made(PYTHON, memory_bytes=64 << 20), plan)
@@ -398,7 +398,7 @@ def test_files_of_the_container_belong_to_who_started_it(
 
 
 @needs_other_users
-def test_who_may_not_use_the_engine_is_told_how_to(engine: str, anothers_folder: Path) -> None:
+def test_who_may_not_use_the_engine_is_reported_how_to(engine: str, anothers_folder: Path) -> None:
     relay = Relay(anothers_folder)
     relay.path.chmod(0o600)
     done = run_as_another(anothers_folder, relay.address)
@@ -455,7 +455,7 @@ def test_who_comes_next_finds_the_container_without_any_process_of_before(
     assert plan.log.read_text().startswith("one\n")
 
 
-def test_an_end_that_nobody_saw_is_told_with_what_may_be_missing(
+def test_an_end_that_nobody_saw_is_reported_with_what_may_be_missing(
     engine: str, make_plan: MakePlan
 ) -> None:
     plan = make_plan(WAIT_FOR_GO + "exit 7")

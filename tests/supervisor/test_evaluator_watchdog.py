@@ -163,6 +163,6 @@ def test_one_that_cannot_live_ends_its_rules_with_a_reason(context: Context):
     later["time"] -= evaluator_process.STARTING_SECONDS
     durable.write_json(context.folder.rules.placed, later)
     EvaluatorWatchdog(context, is_lead=True).see_out()
-    [told] = read_evaluations(context.folder.rules.statuses)
-    assert told.status is RuleStatus.ERROR
-    assert "the evaluator died 6 times" in told.details
+    [reported] = read_evaluations(context.folder.rules.statuses)
+    assert reported.status is RuleStatus.ERROR
+    assert "the evaluator died 6 times" in reported.details

@@ -22,7 +22,7 @@ SCRIPT: dict[str, Any] = {"AlgorithmSpecification": {"TrainingImage": "pytorch"}
 REPORT = 'ExecuteUserScriptError:\nExitCode 1\nErrorMessage "RuntimeError: no"\nCommand "python"'
 
 
-def told(home: Path, state: Exited, *, log: str = "", failure: str = "", **request: Any) -> str:
+def reported(home: Path, state: Exited, *, log: str = "", failure: str = "", **request: Any) -> str:
     context = running.context(home, **request)
     folder = context.folder.host("algo-1", 1)
     (folder.ml / "output").mkdir(parents=True, exist_ok=True)
@@ -34,14 +34,14 @@ def told(home: Path, state: Exited, *, log: str = "", failure: str = "", **reque
 
 def test_a_toolkit_that_was_killed_is_reported_with_the_script_s_last_lines(tmp_path: Path):
     log = f"{TOOLKIT}epoch 1\nepoch 2\n"
-    assert told(tmp_path, Exited(-9, seconds=61.0), log=log, **SCRIPT) == (
+    assert reported(tmp_path, Exited(-9, seconds=61.0), log=log, **SCRIPT) == (
         "The toolkit, which runs the script, was killed by SIGKILL after 1 min 1 s. The kernel "
         "recorded no out-of-memory kill. Last line: epoch 2\nepoch 1"
     )
 
 
 def test_a_toolkit_killed_before_the_script_wrote_anything(tmp_path: Path):
-    text = told(tmp_path, Exited(-9, out_of_memory=True), log=TOOLKIT, **SCRIPT)
+    text = reported(tmp_path, Exited(-9, out_of_memory=True), log=TOOLKIT, **SCRIPT)
     assert text.startswith(
         "Out of memory: the toolkit, which runs the script, was killed by the kernel (SIGKILL) "
         "without an error message"
@@ -55,7 +55,7 @@ def test_a_script_whose_reason_could_not_be_written_is_explained_from_its_log(tm
         f"{TOOLKIT}Traceback (most recent call last):\n"
         '  File "/opt/ml/code/train.py", line 3, in main\n    fit()\nValueError: no\n'
     )
-    text = told(tmp_path, Exited(1), log=log, **SCRIPT)
+    text = reported(tmp_path, Exited(1), log=log, **SCRIPT)
     assert text.startswith("ValueError: no, at train.py:3 in main: fit()\n")
 
 
@@ -69,23 +69,23 @@ def test_a_script_whose_reason_could_not_be_written_is_explained_from_its_log(tm
 def test_a_command_of_the_job_s_own_is_explained_from_its_log(
     tmp_path: Path, log: str, sentence: str
 ):
-    assert told(tmp_path, Exited(127, seconds=0.2), log=log).startswith(sentence)
+    assert reported(tmp_path, Exited(127, seconds=0.2), log=log).startswith(sentence)
 
 
 def test_what_the_script_wrote_as_its_reason_is_kept(tmp_path: Path):
-    assert told(tmp_path, Exited(7), failure="no data for 2026") == "no data for 2026"
+    assert reported(tmp_path, Exited(7), failure="no data for 2026") == "no data for 2026"
 
 
 def test_the_kernel_s_kill_of_a_worker_is_reported_within_the_contract_s_form(tmp_path: Path):
-    text = told(tmp_path, Exited(1, out_of_memory=True), failure=REPORT)
+    text = reported(tmp_path, Exited(1, out_of_memory=True), failure=REPORT)
     assert text == REPORT.replace(
         "RuntimeError", "OutOfMemory: the kernel killed a process of the script. RuntimeError"
     )
-    assert told(tmp_path, Exited(1, out_of_memory=True), failure=text) == text
+    assert reported(tmp_path, Exited(1, out_of_memory=True), failure=text) == text
 
 
 def test_secrets_in_the_log_are_masked(tmp_path: Path):
-    text = told(
+    text = reported(
         tmp_path,
         Exited(1),
         log="cannot use sk-123456789 at https://me:pw@host/x with hunter2-hunter2\n",
@@ -101,7 +101,7 @@ def test_a_full_disk_is_reported_with_what_is_free(tmp_path: Path):
     home.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", home], check=True)
     try:
-        text = told(home, Exited(1), log=f"{TOOLKIT}epoch 1\n", **SCRIPT)
+        text = reported(home, Exited(1), log=f"{TOOLKIT}epoch 1\n", **SCRIPT)
     finally:
         subprocess.run(["umount", "-l", home], check=True)
     first, second = text.splitlines()
@@ -120,7 +120,7 @@ def test_the_tail_of_a_log_is_bounded_and_may_be_missing(tmp_path: Path):
 
 @pytest.mark.parametrize("num_hosts", [1, 2])
 def test_a_reason_of_any_length_is_cut_once_and_at_a_word(tmp_path: Path, num_hosts: int):
-    text = told(tmp_path, Exited(3), failure="a reason of many words, " * 100)
+    text = reported(tmp_path, Exited(3), failure="a reason of many words, " * 100)
     record = HostRecord(failure=algorithm_error(text, 3))
     shown = failure_reason("algo-1", record, num_hosts)
     assert len(shown) <= REASON_LENGTH

@@ -187,23 +187,23 @@ def _publish(job: Context) -> None:
 def test_a_model_that_cannot_be_packed_is_reported_at_once(as_ordinary_user):
     job = context(as_ordinary_user)
     write(ml(job) / "model/m").chmod(0)
-    told: list[str] = []
-    error = until(time.monotonic() + 600, lambda: _publish(job), told.append)
+    reported: list[str] = []
+    error = until(time.monotonic() + 600, lambda: _publish(job), reported.append)
     assert "cannot be packed: Permission denied" in error
-    assert told == []
+    assert reported == []
 
 
 def test_uploading_is_tried_until_it_works():
     ends = iter([StoreUnreachable("away"), OSError("odd"), None])
-    told: list[str] = []
+    reported: list[str] = []
 
     def action() -> None:
         error = next(ends)
         if error is not None:
             raise error
 
-    assert until(time.monotonic() + 600, action, told.append) == ""
-    assert told == ["away", "odd"]
+    assert until(time.monotonic() + 600, action, reported.append) == ""
+    assert reported == ["away", "odd"]
 
 
 # `trackside upload`

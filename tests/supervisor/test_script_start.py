@@ -31,8 +31,8 @@ def test_without_control_groups_it_is_reported_that_nothing_is_enforced(
 ):
     monkeypatch.setattr(control_group, "_hierarchies", lambda proc: iter(()))
     asked = limits(tmp_path, cores=2, memory_gb=4)
-    told = asked.begin()
-    assert told == (
+    reported = asked.begin()
+    assert reported == (
         "2 cores and 4 GB of memory: counted, not enforced, as no control group can be made here."
     )
     assert asked.folders == ()

@@ -104,13 +104,13 @@ def test_a_part_that_fails_delays_no_other(source, stored):
 
 
 def test_the_end_waits_for_a_store_that_comes_back():
-    told: list[str] = []
+    reported: list[str] = []
     part = Failing()
-    part._ends = (None if told else OSError("away") for _ in itertools.count())
+    part._ends = (None if reported else OSError("away") for _ in itertools.count())
     syncer = Syncer([part])
     syncer.start()
-    assert syncer.finish(time.monotonic() + 600, told.append) == ""
-    assert told == ["away"]
+    assert syncer.finish(time.monotonic() + 600, reported.append) == ""
+    assert reported == ["away"]
 
 
 def test_the_end_gives_up_at_its_deadline_and_gives_the_reason():

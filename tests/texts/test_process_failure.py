@@ -105,10 +105,12 @@ def test_evidence_is_cut_between_frames():
         ),
     ],
 )
-def test_a_kill_is_reported_with_what_the_kernel_recorded(out_of_memory: bool | None, told: str):
+def test_a_kill_is_reported_with_what_the_kernel_recorded(
+    out_of_memory: bool | None, reported: str
+):
     end = End(code=-9, output="epoch 1\nepoch 2\n", seconds=125, out_of_memory=out_of_memory)
     failure = explain_end(end)
-    assert failure.sentence.startswith(told)
+    assert failure.sentence.startswith(reported)
     assert failure.sentence.endswith("Last line: epoch 2")
     assert failure.evidence == ("epoch 1",)
 
@@ -183,7 +185,7 @@ def test_a_worker_killed_for_memory_is_reported_before_what_it_led_to():
         ("3", "Rank 1 ended with exit code 3. Last line: step 7"),
     ],
 )
-def test_the_rank_that_torchrun_names_is_reported(code: str, told: str):
+def test_the_rank_that_torchrun_names_is_reported(code: str, reported: str):
     output = (
         "step 7\n"
         "E1117 05:31:48.422000 5064 torch/distributed/elastic/multiprocessing/api.py:1002] failed\n"
@@ -193,7 +195,7 @@ def test_the_rank_that_torchrun_names_is_reported(code: str, told: str):
         f"[0]:\n  rank      : 1 (local_rank: 1)\n  exitcode  : {code} (pid: 5211)\n"
     )
     failure = explain_end(End(code=1, output=output, out_of_memory=False))
-    assert failure.sentence.startswith(told)
+    assert failure.sentence.startswith(reported)
     assert failure.sentence.endswith("Last line: step 7")
 
 

@@ -97,11 +97,11 @@ def test_a_refused_request_does_not_repeat_its_secrets():
     environment = {"HF_TOKEN": "hush" * 2000, "API_KEY": 4711, "LONG": "long" * 2000}
     with pytest.raises(InvalidSpec) as refused:
         JobSpec.from_request({"TrainingJobName": "job", "Environment": environment})
-    told = str(refused.value)
-    assert "Environment.HF_TOKEN = '***': has over" in told
-    assert "hush" not in told
-    assert "4711" not in told
-    assert "longlong" in told
+    reported = str(refused.value)
+    assert "Environment.HF_TOKEN = '***': has over" in reported
+    assert "hush" not in reported
+    assert "4711" not in reported
+    assert "longlong" in reported
 
 
 def test_a_refused_setting_does_not_repeat_its_secret():

@@ -250,10 +250,12 @@ def test_a_full_disk_is_reported_before_what_it_led_to(host: Host, write: str, r
         assert host.train().code == 1
     finally:
         subprocess.run(["umount", "-l", model], check=True)
-    told = host.failure.splitlines()
-    assert told[2].startswith(f'ErrorMessage "The disk of {str(model)!r} is full, 0 B of 65.5 kB')
-    assert told[3].startswith(raised)
-    assert f", at train.py:3 in <module>: {write}" in told[3]
+    reported = host.failure.splitlines()
+    assert reported[2].startswith(
+        f'ErrorMessage "The disk of {str(model)!r} is full, 0 B of 65.5 kB'
+    )
+    assert reported[3].startswith(raised)
+    assert f", at train.py:3 in <module>: {write}" in reported[3]
 
 
 def test_what_was_said_about_a_disk_long_before_the_end_is_no_reason():

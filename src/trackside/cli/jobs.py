@@ -247,8 +247,8 @@ def _of_row(job: JobSummary, now: float) -> tuple[list[Cell], list[Cell]]:
 
 
 def _shown(name: "Name", value: "Value | None") -> str:
-    told = _hidden(name, value)
-    return f"{told:.6g}" if isinstance(told, float) else told or ""
+    reported = _hidden(name, value)
+    return f"{reported:.6g}" if isinstance(reported, float) else reported or ""
 
 
 def _hidden(name: "Name", value: "Value | None") -> "Value | None":

@@ -51,8 +51,8 @@ def show(job: str, json: bool) -> None:
     if json:
         print(as_json(described))
         return
-    told = described["Trackside"].get("tags")
-    tags = known.tags(job) if told is None else told  # an older server does not tell them
+    reported = described["Trackside"].get("tags")
+    tags = known.tags(job) if reported is None else reported  # an older server does not tell them
     terminal = Terminal.of_stdout()
     terminal.print_wrapped(_title(described))
     if reason := described.get("FailureReason"):
@@ -77,8 +77,8 @@ def show(job: str, json: bool) -> None:
     print()
     _print_facts(terminal, job_facts.places(described))
     waits = _waiting(described, known)
-    for told in (*waits, *_limits(described), *_left_out(described), *_undelivered(described)):
-        print_text(told)
+    for reported in (*waits, *_limits(described), *_left_out(described), *_undelivered(described)):
+        print_text(reported)
     for where, number in described["Trackside"].get("damaged", {}).items():
         print_text(f"{counted(number, 'record')} skipped in {where}.")
     _print_repeated(terminal, repeated(described, tags, known.settings.output))

@@ -51,10 +51,10 @@ class LinePrinter:
                     self._write("", f"{status_line(transition)}\n")
                 self._history = item
             case Evaluation():
-                told = self._formatter.standing(
+                reported = self._formatter.standing(
                     item.configuration, item.status, item.details, has_failed=self._has_failed
                 )
-                self._write("", told)
+                self._write("", reported)
             case _:
                 self._write("", self._formatter.text(item))
         self._out.flush()

@@ -238,8 +238,8 @@ def _checkpoints(name: str) -> dict[str, Any]:
 
 
 def _rule(client: Any) -> Any:
-    told = client.describe_training_job(TrainingJobName="watched")
-    return told["DebugRuleEvaluationStatuses"][0]
+    reported = client.describe_training_job(TrainingJobName="watched")
+    return reported["DebugRuleEvaluationStatuses"][0]
 
 
 def _in(client: Any, name: str, secondary: str) -> None:
@@ -251,10 +251,10 @@ def _in(client: Any, name: str, secondary: str) -> None:
 
 def _ended(client: Any, name: str, status: str = "Completed") -> None:
     def is_over() -> bool:
-        told = client.describe_training_job(TrainingJobName=name)
-        if told["TrainingJobStatus"] in {"Completed", "Failed", "Stopped"} - {status}:
-            raise RuntimeError(f"{name} ended otherwise: {told}")
-        return bool(told["TrainingJobStatus"] == status)
+        reported = client.describe_training_job(TrainingJobName=name)
+        if reported["TrainingJobStatus"] in {"Completed", "Failed", "Stopped"} - {status}:
+            raise RuntimeError(f"{name} ended otherwise: {reported}")
+        return bool(reported["TrainingJobStatus"] == status)
 
     _until(is_over, 180)
 
@@ -313,8 +313,8 @@ def _served(port: int) -> subprocess.Popen[bytes]:
 
 
 def _key(label: str, *more: str) -> dict[str, str]:
-    told: dict[str, str] = json.loads(_trackside("keys", "create", label, "--json", *more))
-    return told
+    reported: dict[str, str] = json.loads(_trackside("keys", "create", label, "--json", *more))
+    return reported
 
 
 def _trackside(*words: str) -> str:

@@ -39,7 +39,7 @@ def test_the_mean_of_each_channel_is_judged_over_enough_images(tmp_path, batches
     assert steps_of(judge(CheckInputImages(), recorded(tmp_path, batches, IMAGE))) == steps
 
 
-def test_the_axis_of_the_channels_can_be_told(tmp_path):
+def test_the_axis_of_the_channels_can_be_reported(tmp_path):
     last = np.moveaxis(images(500, 0.3, -0.3), 1, 3)
     trial = recorded(tmp_path, [last], IMAGE)
     assert judge(CheckInputImages(), trial) == []
