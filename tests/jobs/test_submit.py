@@ -198,6 +198,14 @@ def test_an_unknown_placement_is_refused_with_the_known_ones(jobs: Jobs, home: H
     check_nothing_is_left(home)
 
 
+def test_an_unknown_sandbox_is_refused_with_the_known_ones(jobs: Jobs, home: Home):
+    with pytest.raises(
+        InvalidSpec, match="Trackside.Sandbox = 'docker': is not known; known: process"
+    ):
+        jobs.submit(make_spec(Trackside={"Sandbox": "docker"}))
+    check_nothing_is_left(home)
+
+
 def test_a_process_that_the_system_does_not_start_fails_the_job_at_once(
     settings: Settings, home: Home
 ):

@@ -26,6 +26,8 @@ COMMIT = "[0-9a-f]{40}([0-9a-f]{24})?"
 BRANCH_MOST, REMOTE_MOST = 255, 1024
 _INPUT_MODES = ("File", "FastFile", "Pipe")
 
+PROCESS = "process"
+"""The sandbox of a script that runs as a process of this machine."""
 ATTACHED = "attached"
 """The sandbox of a script that Trackside did not start: it called `trackside.init`."""
 PRIORITY_TAG = "trackside:priority"
@@ -249,7 +251,7 @@ class Options:
     """What the contract does not have. Absent from a request of AWS's clients."""
 
     placement: str = member("Placement", default="local")
-    sandbox: str = member("Sandbox", default="process")
+    sandbox: str = member("Sandbox", default=PROCESS)
     python: str | None = member("Python", default=None)
     """The interpreter that runs the script; the supervisor's own when not given."""
     arguments: tuple[str, ...] = member("Arguments", tuple, default=(), most=1000)
