@@ -6,16 +6,17 @@ host's folder (`caller`), or when it is gone.
 
 import signal
 import time
-from collections.abc import Sequence
+from pathlib import Path
 
 from trackside.errors import SandboxError
 from trackside.records import attached_process
 from trackside.records.attached_process import AttachedProcessEnd
 from trackside.records.layout import HostFolder
 from trackside.records.status import Secondary
-from trackside.supervisor.process_sandbox import Isolation, Kind
 from trackside.supervisor.sandbox import (
+    NO_ISOLATION,
     Exited,
+    Isolation,
     Lost,
     Running,
     Sandbox,
@@ -85,7 +86,7 @@ class AttachedSandbox(Sandbox):
 
     @property
     def isolation(self) -> Isolation:
-        return Isolation("none", _REASON)
+        return Isolation(NO_ISOLATION, _REASON)
 
     def isolation_of(self, plan: SandboxPlan) -> Isolation | None:
         return None
@@ -93,10 +94,11 @@ class AttachedSandbox(Sandbox):
     def root_pid(self, plan: SandboxPlan) -> int | None:
         return None if self._caller is None else self._caller.process.pid
 
-    def kinds_for(self, user: JobUser | None) -> Sequence[Kind]:
-        if user is None:
-            return ["none"]
+    def check_user(self, user: JobUser) -> None:
         raise SandboxError(f"The script runs already, and cannot become user {user}.")
+
+    def can_map(self, folder: Path, user: JobUser) -> bool:
+        return False
 
     def _read_end(self) -> Exited | None:
         end = attached_process.read_end(self._folder)

@@ -51,8 +51,15 @@ from trackside.supervisor.outcome import (
 )
 from trackside.supervisor.peer_watchdog import PeerWatchdog
 from trackside.supervisor.poll_interval import QUICK_SECONDS, TICK_SECONDS, PollInterval
-from trackside.supervisor.process_sandbox import REASONS, ProcessSandbox, can_map
-from trackside.supervisor.sandbox import Exited, Lost, Running, SandboxPlan, Termination
+from trackside.supervisor.process_sandbox import ProcessSandbox
+from trackside.supervisor.sandbox import (
+    Exited,
+    Lost,
+    Running,
+    Sandbox,
+    SandboxPlan,
+    Termination,
+)
 from trackside.supervisor.script_start import ScriptLimits, script_environment, toolkit_command
 from trackside.supervisor.user_folders import UserFolders, user_folders
 from trackside.supervisor.working_folder import take_baseline, working_folder
@@ -98,7 +105,7 @@ class Attempt:
         """The journal as it was when it was last checked for changes of the job."""
         self._is_disk_full = False
 
-    def _choose_sandbox(self) -> ProcessSandbox | AttachedSandbox:
+    def _choose_sandbox(self) -> Sandbox:
         if self.context.spec.is_attached:
             return AttachedSandbox(self.folder)
         return ProcessSandbox(self.context.settings.isolation)
@@ -167,7 +174,7 @@ class Attempt:
         self._report.write(Phase.PREPARING)
         self._another = user_folders(self._history(), self.folder, self.context.settings.layout)
         if self._another is not None:
-            self._sandbox.kinds_for(self._another.user)  # or it is refused now
+            self._sandbox.check_user(self._another.user)
             if self.context.spec.options.in_place is not None:
                 raise SandboxError(
                     f"The script is to run as {self._another.user}, and in a folder of its "
@@ -196,7 +203,7 @@ class Attempt:
         A store that does not respond for a while delays the start, and fails it at the deadline.
         """
         meter = Meter(self.record.progress, self._report.progress)
-        can_mount = not self.context.spec.inputs or self._sandbox.isolation.kind != "none"
+        can_mount = not self.context.spec.inputs or self._sandbox.isolation.can_mount
         deadline = time.monotonic() + self.context.settings.upload_deadline_seconds
         while True:
             try:
@@ -221,7 +228,7 @@ class Attempt:
 
     def _can_show(self, folder: Path) -> bool:
         """Whether the script will be able to read this folder of ours in place."""
-        return self._another is None or can_map(folder, self._another.user)
+        return self._another is None or self._sandbox.can_map(folder, self._another.user)
 
     def _wait_for_all(self) -> bool:
         """Hosts start together, when the lead writes so in the journal."""
@@ -522,7 +529,7 @@ class Attempt:
             umask=user_umask(),
             log=self.folder.log,
             log_variable="TRACKSIDE_LOG_FD",
-            notes={"none": REASONS["none"]},
+            notes=self._sandbox.notes,
             host=context.host,
             addresses=hosts_of_job,
             nonce=sandbox_nonce(context.nonce, self.number),

@@ -8,10 +8,10 @@ next needs neither of the two processes that were there before.
 import marshal
 import os
 import time
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any
 
 from trackside.errors import SandboxError
-from trackside.quick_dataclass import dataclass
 from trackside.supervisor.container_init import PIPE, read_lost
 from trackside.supervisor.container_request import (
     MARK_LABEL,
@@ -22,8 +22,20 @@ from trackside.supervisor.container_request import (
     own_network,
 )
 from trackside.supervisor.engine_client import Engine, EngineError, EngineUnreachable
-from trackside.supervisor.process_sandbox import _check, _declare, _lock, run_init
-from trackside.supervisor.sandbox import Lost, Running, Sandbox, SandboxPlan, SandboxState
+from trackside.supervisor.process_sandbox import (
+    check_plan,
+    declare_intent,
+    run_init,
+    start_lock,
+)
+from trackside.supervisor.sandbox import (
+    Isolation,
+    Lost,
+    Running,
+    Sandbox,
+    SandboxPlan,
+    SandboxState,
+)
 from trackside.supervisor.sandbox_folder import (
     INTENT,
     LOCK,
@@ -39,16 +51,11 @@ from trackside.supervisor.sandbox_records import write_supervisor
 from trackside.supervisor.watchdog import is_due
 from trackside.system import process_table, processes
 from trackside.system.processes import ProcessEnd
+from trackside.system.run_as import JobUser
 
 _SIGKILL = 9
 _REASON = "A container of the image {!r}: its own files, processes, host name and network."
 _SHORT_SECONDS = 0.2
-
-
-@dataclass(frozen=True, slots=True)
-class ContainerIsolation:
-    kind: Literal["container"]
-    reason: str
 
 
 class ContainerSandbox(Sandbox):
@@ -78,16 +85,16 @@ class ContainerSandbox(Sandbox):
 
         The caller becomes the supervisor that init watches, as in the process sandbox.
         """
-        _check(plan if plan.command else _with_command(plan))
+        check_plan(plan if plan.command else _with_command(plan))
         folder = plan.folder
         folder.mkdir(parents=True, exist_ok=True)
         me = processes.myself()
         write_supervisor(str(folder), me.pid, me.started)
-        with _lock(folder) as lock:
+        with start_lock(folder) as lock:
             if lock is None or read_end(folder) or read_lost(str(folder)):
                 self._hold(plan)
                 return
-            intent = _declare(plan)
+            intent = declare_intent(plan)
             if intent.boot_id != process_table.boot_id():
                 return
             said, _, text = self._spawn(plan, intent, lock).partition("\n")
@@ -154,10 +161,10 @@ class ContainerSandbox(Sandbox):
             raise SandboxError(f"The container of {plan.host!r}: {error}") from error
 
     @property
-    def isolation(self) -> ContainerIsolation:
-        return ContainerIsolation("container", _REASON.format(self._container.image))
+    def isolation(self) -> Isolation:
+        return Isolation("container", _REASON.format(self._container.image))
 
-    def isolation_of(self, plan: SandboxPlan) -> ContainerIsolation | None:
+    def isolation_of(self, plan: SandboxPlan) -> Isolation | None:
         """What a started sandbox has got; None before start."""
         return self.isolation if has_started(plan.folder) else None
 
@@ -165,6 +172,13 @@ class ContainerSandbox(Sandbox):
         """The process that all others of the container descend from, where this machine has it."""
         start = read_start(plan.folder)
         return start.command.pid or None if start is not None else None
+
+    def check_user(self, user: JobUser) -> None:
+        """Any user: the engine gives the container's processes these numbers."""
+
+    def can_map(self, folder: Path, user: JobUser) -> bool:
+        """A container shows folders with the owners that they have."""
+        return os.stat(folder).st_uid == user.uid
 
     def _spawn(self, plan: SandboxPlan, intent: Intent, lock: int) -> str:
         """Start an init and return what it says."""

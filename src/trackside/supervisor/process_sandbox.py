@@ -20,8 +20,14 @@ from typing import Any, Literal, cast, get_args
 
 from trackside.errors import SandboxError
 from trackside.files.durable import write_json
-from trackside.quick_dataclass import dataclass
-from trackside.supervisor.sandbox import Lost, Running, Sandbox, SandboxPlan, SandboxState
+from trackside.supervisor.sandbox import (
+    Isolation,
+    Lost,
+    Running,
+    Sandbox,
+    SandboxPlan,
+    SandboxState,
+)
 from trackside.supervisor.sandbox_folder import (
     EXIT,
     INTENT,
@@ -68,16 +74,6 @@ __import__(sys.argv.pop(1), fromlist=["main"]).main()
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Isolation:
-    """How the script is kept apart on this machine."""
-
-    kind: Kind
-    """Namespaces made as root, made through a user namespace, or none."""
-    reason: str
-    """One sentence for the log."""
-
-
 @functools.cache
 def available() -> Isolation:
     """The best isolation this process can give, found by trying it in a child process."""
@@ -107,6 +103,8 @@ class ProcessSandbox(Sandbox):
     could undo a record, so an intent from an earlier boot is never started either.
     """
 
+    notes = {"none": REASONS["none"]}
+
     def __init__(self, isolation: str = AUTO) -> None:
         """`isolation` insists on one kind; "auto" takes the best that works."""
         if isolation not in (AUTO, *get_args(Kind)):
@@ -122,15 +120,15 @@ class ProcessSandbox(Sandbox):
         The caller becomes the supervisor that init watches: a supervisor that takes over calls
         this again, and is in its turn revived with `plan.revive`.
         """
-        _check(plan)
+        check_plan(plan)
         folder = plan.folder
         (folder / "stage").mkdir(parents=True, exist_ok=True)
         me = processes.myself()
         write_supervisor(str(folder), me.pid, me.started)
-        with _lock(folder) as lock:
+        with start_lock(folder) as lock:
             if lock is None or has_started(folder):
                 return
-            intent = _declare(plan)
+            intent = declare_intent(plan)
             if intent.boot_id != process_table.boot_id():
                 return
             kinds = self.kinds_for(plan.user)
@@ -192,6 +190,12 @@ class ProcessSandbox(Sandbox):
             "(TRACKSIDE_RUN_AS) away."
         )
 
+    def check_user(self, user: JobUser) -> None:
+        self.kinds_for(user)
+
+    def can_map(self, folder: Path, user: JobUser) -> bool:
+        return can_map(folder, user)
+
     @property
     def isolation(self) -> Isolation:
         """What `start` will give. The first question costs a trial of some 15 ms."""
@@ -210,7 +214,7 @@ class ProcessSandbox(Sandbox):
         return None if start is None else start.init.pid
 
 
-def _check(plan: SandboxPlan) -> None:
+def check_plan(plan: SandboxPlan) -> None:
     if not _NONCE.fullmatch(plan.nonce):
         raise SandboxError(
             f"The nonce {plan.nonce!r} cannot mark processes: use 8 to 128 of A-Z a-z 0-9 . _ -"
@@ -251,7 +255,7 @@ def _what_became(folder: Path, intent: Intent | None, start: Started | None) -> 
 
 
 @contextmanager
-def _lock(folder: Path) -> Iterator[int | None]:
+def start_lock(folder: Path) -> Iterator[int | None]:
     """The right to start, as a locked descriptor; None when it was started already."""
     descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
     try:
@@ -268,7 +272,7 @@ def _lock(folder: Path) -> Iterator[int | None]:
         os.close(descriptor)  # init's copy, if there is one, keeps the lock
 
 
-def _declare(plan: SandboxPlan) -> Intent:
+def declare_intent(plan: SandboxPlan) -> Intent:
     """Write down, for good, what is about to be started; or read what was written before."""
     intent = read_intent(plan.folder)
     if intent is None:

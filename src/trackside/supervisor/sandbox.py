@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
+from typing import ClassVar
 
 from trackside.quick_dataclass import dataclass
 from trackside.system.run_as import JobUser
@@ -78,9 +79,29 @@ class Lost:
 
 SandboxState = Running | Exited | Lost
 
+NO_ISOLATION = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Isolation:
+    """How a sandbox separates the script from the machine."""
+
+    kind: str
+    """A word for records and tests; each sandbox has its own."""
+    reason: str
+    """One sentence for the log."""
+
+    @property
+    def can_mount(self) -> bool:
+        """Whether the script sees folders under other paths than their own."""
+        return self.kind != NO_ISOLATION
+
 
 class Sandbox(ABC):
     """One host's script and all processes it starts. Every call returns promptly."""
+
+    notes: ClassVar[Mapping[str, str]] = {}
+    """What its users should know of an isolation, for `SandboxPlan.notes`."""
 
     @abstractmethod
     def start(self, plan: SandboxPlan) -> None:
@@ -107,6 +128,27 @@ class Sandbox(ABC):
 
         A sandbox that is already gone is success.
         """
+
+    @property
+    @abstractmethod
+    def isolation(self) -> Isolation:
+        """What `start` will give. The first call may try it, in some 15 ms."""
+
+    @abstractmethod
+    def isolation_of(self, plan: SandboxPlan) -> Isolation | None:
+        """What a started sandbox has got; None before start."""
+
+    @abstractmethod
+    def root_pid(self, plan: SandboxPlan) -> int | None:
+        """The process of this machine that all others of a started sandbox descend from."""
+
+    @abstractmethod
+    def check_user(self, user: JobUser) -> None:
+        """`SandboxError` where scripts cannot run as this user, with the way out."""
+
+    @abstractmethod
+    def can_map(self, folder: Path, user: JobUser) -> bool:
+        """Whether the script can be shown this folder of ours as the user's own."""
 
 
 class Termination:

@@ -30,7 +30,7 @@ def check_users(settings: Settings) -> None:
     if not users:
         return
     try:
-        ProcessSandbox(settings.isolation).kinds_for(users[0])
+        ProcessSandbox(settings.isolation).check_user(users[0])
     except SandboxError as error:
         raise ServerRefused(str(error)) from error
     settings.home.mkdir(parents=True, exist_ok=True, mode=0o700)
