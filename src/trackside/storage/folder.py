@@ -19,6 +19,7 @@ from trackside.errors import (
     StorageError,
 )
 from trackside.files.permissions import PRIVATE, user_umask
+from trackside.storage.key_order import KeyRange, names_in_key_order
 from trackside.storage.partial_file import PartialFile, is_temporary, sweep
 from trackside.storage.store import Entry, Store, check_key
 
@@ -107,7 +108,7 @@ class FolderStore(Store):
             return  # no key can start like this
         if prefix.startswith(f"{HIDDEN}/"):
             return
-        wanted = _Wanted(os.fsencode(prefix), os.fsencode(after))
+        wanted = KeyRange(os.fsencode(prefix), os.fsencode(after))
         with self._errors_named(prefix):
             yield from _walk(os.path.join(self.root, folder), folder + slash, wanted)
 
@@ -203,28 +204,11 @@ def give_name(file: PartialFile) -> None:
         file.give_name()
 
 
-class _Wanted:
-    """Which keys a listing is after. Compares bytes: that is the order of every object store."""
-
-    def __init__(self, prefix: bytes, after: bytes) -> None:
-        self._prefix = prefix
-        self._after = after
-
-    def has_key(self, key: bytes) -> bool:
-        return key.startswith(self._prefix) and key > self._after
-
-    def has_keys_below(self, folder: bytes) -> bool:
-        """Whether any key that starts with `folder` (which ends in a slash) can be wanted."""
-        shorter = min(len(folder), len(self._prefix))
-        fits = folder[:shorter] == self._prefix[:shorter]
-        return fits and (folder > self._after or self._after.startswith(folder))
-
-
 _Identity = tuple[int, int]
 
 
 def _walk(
-    path: str, above: str, wanted: _Wanted, within: tuple[_Identity, ...] = ()
+    path: str, above: str, wanted: KeyRange, within: tuple[_Identity, ...] = ()
 ) -> Iterator[Entry]:
     """Files below `path`, whose keys start with `above`; holds the names of one branch at a time.
 
@@ -251,23 +235,15 @@ def _regular(path: str) -> os.stat_result | None:
     return None
 
 
-def _names(path: str, above: str, wanted: _Wanted) -> list[tuple[str, bool]]:
+def _names(path: str, above: str, wanted: KeyRange) -> Iterator[tuple[str, bool]]:
     """Wanted names of one folder in key order, each with whether it is a folder."""
     start = os.fsencode(above)
-    found: list[tuple[bytes, str, bool]] = []
-    with os.scandir(path) as scan:
-        for item in scan:
-            sortable = start + os.fsencode(item.name)
-            if sortable == _HIDDEN_NAME:
-                continue
-            if item.is_dir():
-                sortable += b"/"  # 'a-b' comes before 'a/x', though 'a' comes before 'a-b'
-                if wanted.has_keys_below(sortable):
-                    found.append((sortable, item.name, True))
-            elif wanted.has_key(sortable) and not is_temporary(item.name):
-                found.append((sortable, item.name, False))
-    found.sort()
-    return [(name, is_folder) for _, name, is_folder in found]
+    for part, name, is_folder in names_in_key_order(path, follow_links=True):
+        key = start + part
+        if key.rstrip(b"/") == _HIDDEN_NAME:
+            continue
+        if wanted.has_keys_below(key) if is_folder else wanted.has_key(key):
+            yield name, is_folder
 
 
 def _entry(key: str, status: os.stat_result) -> Entry:
