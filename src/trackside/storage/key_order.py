@@ -4,9 +4,9 @@ A folder's key ends in a slash: 'a-b' comes before 'a/x', though 'a' comes befor
 """
 
 import os
-from dataclasses import dataclass
 from typing import NamedTuple
 
+from trackside.quick_dataclass import dataclass
 from trackside.storage.partial_file import is_temporary
 
 
