@@ -71,7 +71,7 @@ STORE_SECONDS = 2.0
 """Between two tries of a store that did not respond before the script's start, besides its own
 retries."""
 OWN_SHARE = 0.01
-"""Of a full disk. A job with less data than that did not fill it."""
+"""Share of a full disk below which a job's own data did not fill it."""
 
 
 class Attempt:
@@ -104,8 +104,9 @@ class Attempt:
         return ProcessSandbox(self.context.settings.isolation)
 
     def run(self) -> HostRecord:
-        """Bring this host to `ended`. Errors are in the record; only a disk that takes no record is
-        raised, once there is a script: then call this again later."""
+        """Take this host to `ended`. Errors are in the record; only a disk that takes no record is
+        raised, once there is a script: then call this again later.
+        """
         if self.record.phase is Phase.ENDED:
             return self.record
         try:
@@ -117,7 +118,7 @@ class Attempt:
             logger.info("host %s was stopped while it was preparing", self.context.host)
         except (TracksideError, OSError) as error:
             if disk_space.takes_nothing(error) and self._sandbox.poll(self._plan()) is not None:
-                raise  # the script runs or its end is known: both survive a full disk
+                raise  # the script runs or its end is recorded: both survive a full disk
             logger.exception("host %s", self.context.host)
             self._fail(error)
         self.kill()
@@ -126,7 +127,7 @@ class Attempt:
         return self.record
 
     def kill(self) -> None:
-        """Nothing of the script lives on."""
+        """No process of the script survives."""
         self._sandbox.signal(self._plan(), signal.SIGKILL)
 
     # Preparing
@@ -167,7 +168,7 @@ class Attempt:
         self._report.write(Phase.PREPARING)
         self._another = user_folders(self._history(), self.folder, self.context.settings.layout)
         if self._another is not None:
-            self._sandbox.kinds_for(self._another.user)  # or it is refused now
+            self._sandbox.kinds_for(self._another.user)  # raises if there is none
             if self.context.spec.options.in_place is not None:
                 raise SandboxError(
                     f"The script is to run as {self._another.user}, and in a folder of its "
@@ -179,7 +180,7 @@ class Attempt:
         if self._another is not None:
             self._another.make()
         spec = self.context.spec
-        if not spec.is_attached:  # which works in a folder of its own
+        if not spec.is_attached:  # which runs in a folder of its own
             take_baseline(
                 working_folder(spec, self.folder),
                 self.folder.baseline,
@@ -242,7 +243,7 @@ class Attempt:
         isolation = self._sandbox.isolation_of(plan)
         if isolation and isolation.kind != self.record.isolation:
             self.record.isolation = isolation.kind
-        if self.record.phase is not Phase.UPLOADING:  # an earlier supervisor saw the script out
+        if self.record.phase is not Phase.UPLOADING:  # an earlier supervisor recorded its end
             self._report.write(Phase.RUNNING)
 
     def _make_durable(self) -> None:
