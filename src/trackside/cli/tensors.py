@@ -46,7 +46,7 @@ def tensors(job: str, collection: str | None, step: int | None, json: bool) -> N
 
 
 def _none(trial: Trial, job: str, collection: str | None, step: int | None) -> str:
-    """A message about what is there instead."""
+    """The message if there are no tensors: what the job has instead."""
     if collection is not None and not trial.tensor_names(collection=collection):
         saved = [name for name in trial.collections() if trial.tensor_names(collection=name)]
         return f"{job} has saved no tensors of {collection!r}, but of {', '.join(sorted(saved))}."

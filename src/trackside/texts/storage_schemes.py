@@ -85,7 +85,6 @@ _WRITTEN = re.compile(
 
 
 def split_scheme(uri: str) -> tuple[str, str]:
-    """The scheme, known or not, in lower case, and the rest after its colon; ("", uri) for paths.
-    """
+    """The scheme, known or not, in lower case, and what follows its colon; ("", uri) for a path."""
     matched = _WRITTEN.fullmatch(uri)
     return ("", uri) if matched is None else (matched[1].lower(), matched[2])

@@ -436,7 +436,9 @@ class VitalSigns:
 
     @property
     def _is_all_evaluation(self) -> bool:
-        """A model trained in evaluation mode: then its steps cannot be told apart by mode."""
+        """Whether the model is trained in evaluation mode: then its steps cannot be distinguished
+        by mode.
+        """
         backwards = self.anatomy.backwards
         return bool(backwards) and not any(each.training for each in backwards)
 
