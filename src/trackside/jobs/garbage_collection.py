@@ -35,7 +35,7 @@ from trackside.storage.partial_file import is_temporary, remove_if_abandoned
 logger = logging.getLogger(__name__)
 
 _UNFINISHED = re.compile(r"\..+\.\d+-\d+\.part")
-"""Prefix of the temporary files of `durable`."""
+"""Names of `durable`'s temporary files."""
 _OURS_FAILED = "InternalServerError"
 _UPLOADED = "uploaded"
 

@@ -35,7 +35,7 @@ _GPUS = {
     "p5": {4: 1, 48: 8},
     "g": {12: 4, 24: 4, 48: 8},
 }
-"""GPUs by size `Nxlarge`, where it is not one."""
+"""GPUs by size `Nxlarge`, where there is not exactly one."""
 
 
 def needs_of(spec: JobSpec) -> MachineResources:

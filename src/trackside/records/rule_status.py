@@ -13,7 +13,7 @@ from trackside.records.finding import RuleKey
 
 DETAILS_MOST = 1024
 NOTHING_SAVED = ("ClientError: No debugging data", "ClientError: No profiling data")
-"""Prefix of the details of a rule that had nothing to judge."""
+"""Prefixes of the details of a rule that had nothing to judge."""
 _CONDITION_MET = re.compile(
     r"RuleEvaluationConditionMet: .*?(?: at (step \d+))? resulted in the condition being met\. "
 )

@@ -153,7 +153,7 @@ def _variables(job: Job, interpreter: Interpreter) -> dict[str, str]:
 def _packages_of(overlay: str | None) -> list[str]:
     if overlay is None:
         return []
-    from trackside.toolkit.overlay import packages_of  # imported to create it
+    from trackside.toolkit.overlay import packages_of  # already imported, to create it
 
     return [packages_of(overlay)]
 

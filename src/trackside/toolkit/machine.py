@@ -125,7 +125,7 @@ def _output_of(name: str, *arguments: str) -> str:
     path = program(name)
     if path is None:
         return ""
-    # Only if the tool exists: otherwise importing it would be the only cost.
+    # Imported only if the tool exists: without it the import would be the whole cost.
     import subprocess
 
     try:

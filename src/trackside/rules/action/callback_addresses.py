@@ -21,7 +21,7 @@ _METADATA = frozenset(
 )
 """Cloud metadata addresses that are not link-local."""
 _TRANSLATED = IPv6Network("64:ff9b::/96")
-"""Networks whose last four bytes are the actual IPv4 address."""
+"""The NAT64 prefix: the last four bytes are the actual IPv4 address."""
 _WAY_OUT = "Name another, or have the operator allow it in TRACKSIDE_ALLOW_CALLBACKS."
 
 

@@ -436,9 +436,7 @@ class VitalSigns:
 
     @property
     def _is_all_evaluation(self) -> bool:
-        """Whether the model is trained in evaluation mode: then its steps cannot be distinguished
-        by mode.
-        """
+        """Whether the model is trained in evaluation mode: then modes do not tell steps apart."""
         backwards = self.anatomy.backwards
         return bool(backwards) and not any(each.training for each in backwards)
 
