@@ -1,4 +1,4 @@
-"""One access key: what it is, what it may do, and the form in which it is stored.
+"""One access key: its fields, its rights, and its stored form.
 
 `keys.py` has all keys of a server; `keys_file.py` and `team_keys.py` store them.
 """
@@ -13,7 +13,7 @@ from trackside.api.encryption import Seal
 from trackside.errors import TracksideError
 
 Change = Callable[[dict[str, "AccessKey"]], None]
-"""Changes the keys, by id, that it is given. May be called again with others."""
+"""Changes the given keys, by id. May be called again with others."""
 
 
 class Rights(StrEnum):
@@ -35,11 +35,12 @@ class AccessKey:
     id: str
     rights: Rights
     label: str
-    """Whose it is: the owner of the jobs that it submits. Keys with the same label are one owner,
-    and share one limit and one quota."""
+    """The owner of the jobs that it submits. Keys with the same label are one owner, and share one
+    limit and one quota.
+    """
     created: float
     expires: float | None = None
-    """Set by a rotation: both keys are good until then. Seconds since the epoch."""
+    """Set by a rotation: both keys are valid until then. Seconds since the epoch."""
     sealed: str = ""
     """The secret, encrypted and bound to the id."""
     limit: int | None = None
@@ -52,7 +53,7 @@ class AccessKey:
 
     @property
     def is_good(self) -> bool:
-        """Its time is not over."""
+        """Whether it has not expired."""
         return self.expires is None or self.expires >= time.time()
 
     def to_record(self) -> dict[str, Any]:
@@ -82,14 +83,14 @@ class KeyStore(Protocol):
         empty."""
 
     def known(self) -> Mapping[str, AccessKey]:
-        """By id, those whose time is over among them."""
+        """By id, including expired ones."""
 
     def change(self, apply: Change) -> None:
         """Store the keys as `apply` changes them; one change at a time."""
 
 
 def good(keys: Mapping[str, AccessKey], key_id: str) -> AccessKey:
-    """`UnknownKey` when there is none, or when its time is over."""
+    """`UnknownKey` when it does not exist or has expired."""
     key = keys.get(key_id)
     if key is None or not key.is_good:
         raise UnknownKey(f"No access key is {key_id!r}. `trackside keys list` shows all.")

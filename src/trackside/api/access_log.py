@@ -15,7 +15,7 @@ _LONGEST = 256
 
 
 def log_request(request: Request, request_id: str, exchange: Exchange, peer: str) -> None:
-    """As text, and for formatters that know better under `request`."""
+    """As text, and structured under `request` for formatters."""
     if not logger.isEnabledFor(logging.INFO):
         return
     fields = {

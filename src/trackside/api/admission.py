@@ -27,7 +27,7 @@ _LOG_SECONDS = 60.0
 
 
 class Cut(StrEnum):
-    """Why a connection was ended, or a request was not let in."""
+    """Why a connection was closed, or a request rejected."""
 
     ADDRESS = "too many connections of one address"
     TOTAL = "too many connections"
@@ -44,7 +44,7 @@ class Connection(Protocol):
     host: str
     descriptor: int
     is_signed: bool
-    """Whether a request on it had a good signature."""
+    """Whether a request on it had a valid signature."""
     is_extra: bool
     """Whether it is one beyond the limit."""
 
@@ -56,7 +56,7 @@ class Connection(Protocol):
 
 
 class Admission:
-    """Belongs to the event loop, as all that it calls."""
+    """Belongs to the event loop, like everything it calls."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
@@ -106,7 +106,7 @@ class Admission:
         self._touch(connection)
 
     def mark_signed(self, connection: Connection) -> None:
-        """Its request had a good signature."""
+        """Its request had a valid signature."""
         connection.is_signed = True
         self._unsigned.pop(connection, None)
 
@@ -176,6 +176,6 @@ class Admission:
 
 
 def connection_of(scope: Mapping[str, Any]) -> Connection | None:
-    """Whose request this is; None where another server than ours took the connection."""
+    """The connection of this request; None if another server than ours accepted it."""
     found: Connection | None = scope.get("state", {}).get(CONNECTION)
     return found

@@ -217,7 +217,7 @@ class App:
         found = candidate(request, secret_of, self._clock())
         whole, sha256 = b"", None
         if not service.streams:
-            # Not before all else is right: a large one takes memory.
+            # Last, since a large one takes memory.
             whole = await body.whole(found.claim.scope.access_key)
             sha256 = hashlib.sha256(whole).hexdigest()
         signature = found.verified(sha256)
@@ -239,12 +239,12 @@ class App:
     def _caller(self, key_id: str) -> AccessKey:
         try:
             return self._keys.get(key_id)
-        except UnknownKey as error:  # its time was over in this very moment
+        except UnknownKey as error:  # it expired at this moment
             raise NotSigned(Refusal.UNKNOWN_KEY, str(error)) from None
 
 
 def _keys_unavailable(error: KeysUnavailable) -> ServiceError:
-    """Clients try again by themselves."""
+    """Clients retry by themselves."""
     headers = {"retry-after": _RETRY_SECONDS}
     return ServiceError("ServiceUnavailable", str(error), 503, headers)
 
@@ -263,7 +263,7 @@ def service_name(request: Request) -> str:
 
 
 def _check_target(request: Request, service: str) -> None:
-    """The header is signed, as all of its kind are; it must be about the same service."""
+    """The header is signed, like all of its kind; it must name the same service."""
     target = request.headers.get("x-amz-target")
     if target is None:
         return

@@ -32,7 +32,7 @@ class Budget:
         self.is_spent = False
 
     def spend(self, items: int = 1) -> None:
-        """May rest for a moment."""
+        """May pause for a moment."""
         self._left -= items
         self._least -= 1
         now = self._clock()

@@ -15,7 +15,7 @@ _RETRY_SECONDS = 2
 
 
 class ServiceError(Exception):
-    """An error that clients raise: a stable code of the service, and a text for people."""
+    """An error that clients raise: a stable code of the service, and a message."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class ServiceError(Exception):
 
 
 def too_busy(message: str) -> ServiceError:
-    """Clients of AWS try again by themselves, after a moment."""
+    """AWS clients retry by themselves, after a moment."""
     headers = {"retry-after": str(_RETRY_SECONDS)}
     return ServiceError(TOO_BUSY, f"{message} Try again.", 503, headers)
 
@@ -98,7 +98,7 @@ class Service(Protocol):
         """The error in this service's own form."""
 
     def not_signed(self, error: Exception) -> ServiceError:
-        """The code that this service has for a signature that is missing or wrong."""
+        """The service's error code for a missing or wrong signature."""
 
 
 @runtime_checkable

@@ -1,5 +1,6 @@
 """Log groups and streams that programs create themselves: a folder and a file each, in the server's
-folder. Written line by line, read as the logs of jobs are."""
+folder. Written line by line, read like the logs of jobs.
+"""
 
 import fcntl
 import hashlib
@@ -31,7 +32,7 @@ class ClientStream:
     name: str
     created_ms: int
     owner: str | None = None
-    """Whose it is; None for those from before owners were recorded."""
+    """Its owner; None for those from before owners were recorded."""
 
     def events(
         self, start: Position | None = None, may_hold: MayHold | None = None
@@ -44,7 +45,7 @@ class ClientStream:
             file.seek(offset)
             for line in file:
                 if not line.endswith(b"\n"):
-                    return  # on its way
+                    return  # still being written
                 position = Position(start.attempt, offset, floor)
                 offset += len(line)
                 try:
@@ -114,12 +115,12 @@ class ClientLogs:
         self._root = root
 
     def groups(self) -> dict[str, int]:
-        """By name, when it was made, in milliseconds; in the order of names."""
+        """By name, its creation time in milliseconds; ordered by name."""
         groups = [damaged_files.read(_Group, path) for path in self._root.glob(f"*/{_GROUP}")]
         return dict(sorted((each.name, each.created_ms) for each in groups if each is not None))
 
     def make_group(self, name: str, owner: str) -> None:
-        """`FileExistsError` when there is one."""
+        """`FileExistsError` if it exists."""
         folder = self._folder(name)
         folder.mkdir(parents=True, exist_ok=True)
         _make(folder / _GROUP, {"name": name, "created_ms": _now_ms(), "owner": owner})
@@ -146,7 +147,7 @@ class ClientLogs:
         return _opened(path) if path.exists() else None
 
     def make_stream(self, group: str, name: str, owner: str) -> None:
-        """`FileExistsError` when there is one."""
+        """`FileExistsError` if it exists."""
         _make(self._path(group, name), [_now_ms(), name, owner])
 
     def remove_stream(self, group: str, name: str) -> None:
@@ -160,7 +161,7 @@ class ClientLogs:
 
 
 def _make(path: Path, record: Any) -> None:
-    """Whole, by the first of those who make it at once."""
+    """Atomic: of concurrent creators the first wins."""
     temporary = path.with_suffix(f".{secrets.token_hex(8)}.part")
     durable.create(temporary, json.dumps(record).encode() + b"\n")
     try:

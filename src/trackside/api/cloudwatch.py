@@ -129,7 +129,7 @@ class ListMetricsRequest:
 
     @property
     def job(self) -> str | None:
-        """The only one there can be, when the question names it."""
+        """The only possible one, if the request names it."""
         return next((each.value for each in self.dimensions if each.name == JOB), None)
 
 
@@ -183,7 +183,7 @@ class TrainingMetrics:
         return {"Label": request.metric, "Datapoints": listed}
 
     def data(self, call: OperationCall) -> Response:
-        """Page by page through the values of all queries, as if they were one list."""
+        """Page by page through the values of all queries, as one list."""
         request = _parsed(MetricDataRequest, call)
         skip = before = _skipped(request.token, call)
         results, left = [], request.most

@@ -1,7 +1,7 @@
 """Secrets encrypted at rest, by a key that only the server's user can read.
 
-Signature Version 4 needs a secret itself to verify, so secrets are not hashed but sealed. The key
-is one that this machine makes for itself, or one that all servers of a team are given.
+Signature Version 4 needs the secret itself for verification, so secrets are not hashed but sealed.
+The key is created by this machine, or shared by all servers of a team.
 """
 
 import base64
@@ -56,7 +56,7 @@ def machine_key(path: Path) -> bytes:
         return path.read_bytes()
     except FileNotFoundError:
         make_folder(path.parent)
-    # Only the first of two processes makes it; the other reads what that one made.
+    # Only the first of two processes creates it; the other reads that one.
     temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
     _write(temporary, AESGCM.generate_key(256))
     try:
@@ -69,7 +69,7 @@ def machine_key(path: Path) -> bytes:
 
 
 def make_team_key(path: Path) -> None:
-    """`InvalidSetting` when there is such a file: keys may be sealed with what it holds."""
+    """`InvalidSetting` when the file exists: keys may be sealed with it."""
     try:
         _write(path, base64.b64encode(AESGCM.generate_key(256)) + b"\n")
     except FileExistsError:

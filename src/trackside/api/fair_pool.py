@@ -89,7 +89,7 @@ class FairPool:
                 self._take(caller)
                 line.popleft().set_result(None)
                 if line:
-                    self._waiting[caller] = line  # behind all others
+                    self._waiting[caller] = line  # after all others
 
     def _may_run(self, caller: str) -> bool:
         return self._num_running[caller] < self._per_caller

@@ -22,7 +22,7 @@ _CONVERTED: dict[str, Callable[[str], Any]] = {
     "Timestamp": lambda text: _seconds(text),
     "StorageResolution": int,
 }
-"""Members that are no texts, by their name."""
+"""Members that are not strings, by name."""
 _VALUE = re.compile(r"MetricData\.member\.\d+\.Value")
 """Unlike the values of dimensions, which are texts."""
 _MOMENTS = ("Timestamp", "Timestamps")

@@ -24,7 +24,7 @@ class JobCredentials:
         self._home = home
 
     def environment(self, job: str, url: str) -> dict[str, str]:
-        """For the job's script, so that AWS clients in it are this job at the server."""
+        """For the job's script, so that AWS clients in it act as this job on the server."""
         key_id = _PREFIX + job
         secret = self.secret_of(key_id)
         if secret is None:

@@ -1,4 +1,4 @@
-"""A service with a JSON protocol: its operations, who may call them, and where they run.
+"""A service with a JSON protocol: its operations, the rights they need, and where they run.
 
 An operation is a plain function; it may block, so it never runs on the event loop.
 """
@@ -23,7 +23,7 @@ Response = Mapping[str, Any] | None
 
 @dataclass(frozen=True, slots=True)
 class OperationCall:
-    """What a caller wants of an operation."""
+    """A caller's request for an operation."""
 
     params: Mapping[str, Any]
     region: str

@@ -1,4 +1,4 @@
-"""Access keys: who may call, and what they may do.
+"""Access keys: who may call, and with which rights.
 
 They are in a file of the server's folder or, for the servers of a team, in the database that they
 share; the key of the server's own machine is always in the file.
@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 OWN_LABEL = "this machine"
-"""Of the key that a server creates for clients on its machine."""
+"""The label of the key that a server creates for clients on its machine."""
 _LABEL_MOST = 128
 
 
@@ -217,7 +217,7 @@ class AccessKeys:
         return nullcontext() if self._team is None else self._team.watched()
 
     def join_team(self) -> int:
-        """Move the keys of the file, but for this machine's own, to the team's; how many."""
+        """Move the keys of the file, except this machine's own, to the team's; returns how many."""
         if self._team is None:
             return 0
         return self._team.adopt(self._file, lambda key: key.label != OWN_LABEL)

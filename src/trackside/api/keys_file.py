@@ -1,6 +1,6 @@
 """Access keys in one file of a server's folder, sealed with the machine's own key.
 
-Changes made by another process are seen at the next question.
+Changes made by another process are seen at the next call.
 """
 
 import fcntl
@@ -23,7 +23,7 @@ class DamagedKeys(TracksideError):
 
 class KeysFile:
     problem = ""
-    """Never: the file is here."""
+    """Never: the file is local."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "keys.json"

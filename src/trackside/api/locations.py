@@ -48,7 +48,7 @@ class Locations:
             yield from _manifests(spec)
 
     def _problem(self, uri: str, *, is_admin: bool) -> str:
-        """The constraint that it breaks; empty when it may be named."""
+        """The violated constraint; empty if it may be named."""
         if uri.startswith(OBJECT_STORES):
             return ""
         if not uri.startswith(("/", "file://")):
@@ -60,7 +60,7 @@ class Locations:
         return "" if is_admin or (path is not None and self._is_shared(path)) else _SHARED
 
     def _is_shared(self, path: Path) -> bool:
-        """By where it leads, past `..` and links."""
+        """By its real path, with `..` and links resolved."""
         real = Path(os.path.realpath(path))
         return any(real.is_relative_to(os.path.realpath(folder)) for folder in self.shared)
 

@@ -13,7 +13,7 @@ from trackside.jobs.logs import LogPosition
 PAGE_BYTES = 1 << 20
 MOST_EVENTS = 10_000
 _EVENT_BYTES = 26
-"""What an event counts beside its text."""
+"""What an event counts besides its text."""
 _FIRST_BLOCK_BYTES, _BLOCK_BYTES = 1 << 13, 1 << 20
 _NEVER_MS = 1 << 60
 _TOKEN = re.compile(r"([fb])/(\d{8})(\d{24})(\d{24})", re.ASCII)

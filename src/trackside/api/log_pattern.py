@@ -32,9 +32,9 @@ def pattern(text: str) -> Matcher:
 
 
 def may_hold(text: str) -> MayHold | None:
-    """Whether a message that fits can be among some bytes of a log; None where all may.
+    """Whether bytes of a log may contain a matching message; None if all may.
 
-    The pattern is one that is none of the malformed ones.
+    The pattern must be valid.
     """
     text = text.strip()
     if text.startswith("{"):

@@ -16,7 +16,7 @@ from trackside.api.log_streams import Event, EventStream, Position
 from trackside.jobs.log_prefilter import MayHold
 
 _OPENED = 16
-"""What it takes to open a stream, in events."""
+"""The cost of opening a stream, in events."""
 
 
 class Source(Protocol):
@@ -72,7 +72,7 @@ class Search:
         return Cursor(positions, None if self._following is None else self._following[0])
 
     def heads(self, cursor: Cursor | None) -> Iterator["Head"]:
-        """The stream whose turn it is, again and again, until all is read or the budget spent."""
+        """The stream whose turn it is, repeatedly, until everything is read or the budget spent."""
         if cursor is None:
             self._list(None)
         else:
@@ -99,7 +99,7 @@ class Search:
         self._following = next(self._waiting, None)
 
     def _has_next(self) -> bool:
-        """With all streams open whose time is reached."""
+        """With all streams opened whose time is reached."""
         while self._following is not None:
             stream = self._following[1]
             if stream is not None:
@@ -125,7 +125,7 @@ class Search:
 
 
 class Head(ABC):
-    """A stream, and the event of it whose turn it is."""
+    """A stream, and its next event."""
 
     __slots__ = ("_events", "_key", "_stream", "event", "name", "position")
 

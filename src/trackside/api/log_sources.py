@@ -38,7 +38,7 @@ class KnownStreams:
                 yield (moment_ms, *key), stream
 
     def _key(self, stream: EventStream, moment_ms: int) -> tuple[int, str]:
-        """Of one that ended after the first page as if it had not: it is not met twice."""
+        """One that ended after the first page counts as running, so it is not returned twice."""
         if self.is_forward:
             return stream.created_ms, stream.name
         last_ms = stream.last_ms
@@ -64,8 +64,9 @@ class JobStreams:
         return self._streams(Page(order=Order.CREATED, descending=False), after, skip)
 
     def _by_end(self, at: Any) -> Iterator[tuple[Any, Stream | None]]:
-        """First those that ran at the moment of the first page, then those that had ended, the last
-        first: whichever ends meanwhile is not met twice."""
+        """First those that ran at the time of the first page, then those that had ended, the last
+        first: one that ends meanwhile is not returned twice.
+        """
         match at:
             case None:
                 moment, are_ended, after, skip = time.time(), False, None, 0

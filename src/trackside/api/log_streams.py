@@ -110,7 +110,7 @@ class Stream:
         history = self.record.history
         if not history.state.is_final:
             return None
-        # Rules read on after the end of their job.
+        # Rules continue reading after the end of their job.
         seconds = history.modified + (0 if self.rule is None else _RULES_LATER_SECONDS)
         return int(seconds * 1000) + 1
 

@@ -1,6 +1,6 @@
-"""CloudWatch Logs for programs that write their own: groups, streams and events of theirs.
+"""CloudWatch Logs for programs that write their own groups, streams and events.
 
-The groups of SageMaker are the jobs' own and take nothing.
+The groups of SageMaker belong to the jobs and are read-only.
 """
 
 import time
@@ -20,7 +20,7 @@ from trackside.records.members import member
 GROUP_NAME = r"[\.\-_/#A-Za-z0-9]+"
 STREAM_NAME = r"[^:*]*"
 _EVENT_BYTES = 26
-"""What an event counts beside its text."""
+"""What an event counts besides its text."""
 _AHEAD_MS, _PAST_MS = 2 * 3600 * 1000, 14 * 24 * 3600 * 1000
 """How far from now an event may be."""
 
@@ -99,7 +99,7 @@ class LogWrites:
         stream = self._stream(request.group, request.stream)
         if (
             stream.owner is not None
-        ):  # else from before there were owners: anyone may continue to write
+        ):  # otherwise from before there were owners: anyone may continue to write
             self._check_owner(call, f"log stream {stream.name!r}", stream.owner)
         times = [event.time_ms for event in request.events]
         if times != sorted(times):
@@ -153,7 +153,7 @@ class LogWrites:
             raise not_yours(call, what, owner or "")
 
     def _check_no_job(self, call: OperationCall) -> None:
-        """What a job's owner has besides is none of the job's."""
+        """The key of a job may not delete logs."""
         if job_of(call.caller) is not None:
             raise denied(call.action, call.caller, "The key of a job deletes no logs.")
 

@@ -1,6 +1,6 @@
 """CloudWatch Logs: groups, streams and events of jobs, and of programs that write their own.
 
-Here is what reads; `log_writes` has the rest.
+The read operations; `log_writes` has the rest.
 """
 
 from collections.abc import Callable, Iterable
@@ -36,7 +36,7 @@ from trackside.jobs.logs import LogPosition
 from trackside.records.members import member
 
 _CREATED_MS = 1_767_225_600_000
-"""SageMaker's groups are always there."""
+"""SageMaker's groups always exist."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +119,7 @@ class FilterRequest:
 
     @property
     def window(self) -> Window:
-        """Here the end is inside, as nowhere else in CloudWatch."""
+        """Here the end is inclusive, unlike elsewhere in CloudWatch."""
         return Window(self.start_ms, None if self.end_ms is None else self.end_ms + 1)
 
 

@@ -1,4 +1,4 @@
-"""Who may change what: its owner, and every key that may `admin`.
+"""Who may change what: its owner, and every key with `admin`.
 
 `owners` defines the owner of a job; `keys` has the rights, which are checked before. Everything can
 be read by every key, except the secrets in a job's request: those are for its owner.

@@ -1,4 +1,5 @@
-"""The web pages beside the AWS services: one Starlette application, its routes listed in one place.
+"""The web pages next to the AWS services: one Starlette application, its routes listed in one
+place.
 
 `App` sends a request here when it has no signature and a route matches its path and method.
 """
@@ -42,7 +43,7 @@ class _Pages:
         self._scrape: asyncio.Future[bytes] | None = None
 
     async def ready(self, request: Request) -> Response:
-        """503 when requests should go elsewhere, with the reasons. For everybody."""
+        """503 when requests should go elsewhere, with the reasons. Needs no key."""
         report = await self._health.report()
         status = 200 if report["status"] == "ok" else 503
         return JSONResponse(report, status, headers=_NOT_STORED)

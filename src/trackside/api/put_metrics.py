@@ -1,7 +1,7 @@
 """PutMetricData: values that a script sends to CloudWatch become curves of its job.
 
 They are written to the folder where the job's supervisor reads the script's metrics: it adds them
-to the curves, stores them and knows the last of each.
+to the curves, stores them and has the last of each.
 """
 
 import json

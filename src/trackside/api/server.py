@@ -28,7 +28,7 @@ _SWITCH_SECONDS = 0.0005
 """How long a computing thread keeps the interpreter while others wait for it. The event loop needs
 it for every event on any connection."""
 DRAIN_SECONDS = 30.0
-"""How long requests may take after the server was told to stop."""
+"""How long requests may take after the server was requested to stop."""
 _POLL_SECONDS = 0.05
 _LEAVE_SECONDS = 5.0
 """For cancelled requests to clean up; what hangs longer is left as after kill -9."""
@@ -95,7 +95,7 @@ class DrainingServer(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         if self.should_exit:
-            os._exit(0)  # all that matters is on disk, as it is at any moment
+            os._exit(0)  # everything important is on disk, as at any moment
         self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -110,7 +110,7 @@ class DrainingServer(uvicorn.Server):
         await self._until(deadline, lambda: not self.server_state.tasks)
         for connection in list(self.server_state.connections):
             connection.shutdown()
-        # A response may still be on its way to a slow client.
+        # A response may still be being sent to a slow client.
         await self._until(deadline, lambda: not self.server_state.connections)
         if self.server_state.connections or self.server_state.tasks:
             await self._cut_short()
@@ -127,7 +127,7 @@ class DrainingServer(uvicorn.Server):
         left = list(self.server_state.connections)
         seconds = self._drain_seconds
         logger.warning("stopped after %g s; busy connections: %d", seconds, len(left))
-        # A thread that hangs in a store would keep the process from exiting.
+        # A thread that hangs in a store would prevent the process from exiting.
         backstop = threading.Timer(_LEAVE_SECONDS, os._exit, (0,))
         backstop.daemon = True
         backstop.start()

@@ -1,4 +1,4 @@
-"""All services of a server, put together."""
+"""Assembles all services of a server."""
 
 from collections.abc import Mapping
 from contextlib import ExitStack

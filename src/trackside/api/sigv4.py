@@ -1,4 +1,4 @@
-"""Verifies Signature Version 4: which key signed a request, and that it arrived as it was signed.
+"""Verifies Signature Version 4: which key signed a request, and that it arrived unchanged.
 
 `trackside.sigv4` builds the canonical form, `keys.py` has the secrets, and each service has its own
 error codes for a refusal. Independent of HTTP frameworks.
@@ -54,7 +54,7 @@ _TIMESTAMP = re.compile(r"\d{8}T\d{6}Z", re.ASCII)
 
 
 class Refusal(Enum):
-    """Why a request is not let in."""
+    """Why a request is rejected."""
 
     MISSING = "no signature"
     MALFORMED = "the signature cannot be read"
@@ -69,7 +69,7 @@ class Refusal(Enum):
 
 
 class NotSigned(Exception):
-    """With a sentence for people, where there is more to say than the refusal itself."""
+    """With a sentence of explanation, if there is more to say than the refusal itself."""
 
     def __init__(self, refusal: Refusal, detail: str = "") -> None:
         self.refusal = refusal
@@ -148,7 +148,7 @@ def session_token_of(request: Request) -> str:
 
 
 def candidate(request: Request, secret_of: Callable[[str], str | None], now: datetime) -> Candidate:
-    """`NotSigned` for what no body could make right."""
+    """`NotSigned` if no body could make it valid."""
     claim = _claim(request)
     key_id = claim.scope.access_key
     secret = _secret(key_id, secret_of)
@@ -163,7 +163,7 @@ def verify(
     secret_of: Callable[[str], str | None],
     now: datetime,
 ) -> Signature:
-    """Both steps at once, for one who has the body already, or will not wait for it."""
+    """Both steps at once, for callers that have the body already, or do not wait for it."""
     return candidate(request, secret_of, now).verified(payload_sha256)
 
 

@@ -84,8 +84,9 @@ class TeamKeys:
         self._keys = after
 
     def check_key(self) -> None:
-        """Whether this team's keys are sealed with the key that this server was given; the first
-        server decides which that is. `ServerRefused` when it is another."""
+        """Whether this team's keys are sealed with this server's key; the first server decides
+        which that is. `ServerRefused` if it differs.
+        """
         mine = self.seal.seal(_PROOF, _PROOF)
 
         def work(connection: Connection) -> str:
@@ -107,8 +108,9 @@ class TeamKeys:
             ) from None
 
     def adopt(self, file: KeysFile, is_wanted: Callable[[AccessKey], bool]) -> int:
-        """Take over keys of a file, under the same ids and with the same secrets; how many. A copy
-        of the file as it was stays beside it. Doing it again, after a crash, changes nothing."""
+        """Take over keys of a file, with the same ids and secrets; returns how many. A copy of the
+        file stays next to it. Idempotent, also after a crash.
+        """
         wanted = {key.id: key for key in file.known().values() if is_wanted(key)}
         if not wanted:
             return 0
@@ -179,7 +181,7 @@ class TeamKeys:
         try:
             secret = file.seal.unseal(key.sealed, key.id)
         except (InvalidTag, ValueError):
-            return key  # it can be opened neither here nor there
+            return key  # it can be decrypted neither here nor there
         return replace(key, sealed=self.seal.seal(secret, key.id))
 
 

@@ -140,7 +140,7 @@ class _ServerState(Collector):
         yield _gauges("trackside_waiting_calls", "Calls that wait for a thread.", "lane", waiting)
 
     def _job_counts(self) -> Iterator[Metric]:
-        """Left out while the database is away: an unknown count is not 0."""
+        """Left out while the database is unavailable: an unknown count is not 0."""
         try:
             # The page first: it also updates the index that is counted.
             rows = self._jobs.page(Page(status=Status.IN_PROGRESS, limit=_MOST_UNFINISHED))

@@ -1,5 +1,6 @@
-"""The background work of a server: jobs are kept alive and the index current, the disk is freed,
-and the embedded buckets are rid of unfinished files and abandoned uploads."""
+"""The background work of a server: restarts supervisors, updates the index, frees disk space, and
+removes unfinished files and abandoned uploads from the embedded buckets.
+"""
 
 import logging
 import os
@@ -20,8 +21,9 @@ _CLEANUP_PAUSE_SECONDS = 3600.0
 
 
 class Upkeep:
-    """Restarts supervisors that died and updates the index: clients of one machine do that with
-    every command, a server by itself."""
+    """Restarts supervisors that died and updates the index: on one machine every command does that,
+    a server does it by itself.
+    """
 
     def __init__(self, jobs: Jobs) -> None:
         self._jobs = jobs

@@ -1,4 +1,4 @@
-"""What is wrong with a request, in AWS's own wording: programs check for it.
+"""What is wrong with a request, in AWS's own wording, which programs check for.
 
 `members` and `spec` define the constraints.
 """
@@ -69,7 +69,7 @@ def path(field: str) -> str:
         parts.append(name[:1].lower() + name[1:])
         parts += [f"{int(index) + 1}.member" for index in re.findall(r"\d+", indices)]
         if name in _MAPS and rest:
-            parts.append(rest)  # a key of the user's: as it is
+            parts.append(rest)  # a user's key: unchanged
             break
     return ".".join(parts)
 
@@ -114,7 +114,7 @@ def wire_violations(spec: JobSpec) -> Iterator[Violation]:
 
 
 def _impossible_types(spec: JobSpec) -> Iterator[Violation]:
-    """A slip of the pen would silently become the smallest machine."""
+    """A typo would silently become the smallest machine."""
     resources = spec.resources
     types = {
         f"ResourceConfig.InstanceGroups[{index}].InstanceType": group.instance_type

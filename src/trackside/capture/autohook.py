@@ -1,7 +1,7 @@
-"""Watches scripts that know nothing of capture. Armed by `site/sitecustomize.py`, before torch.
+"""Watches scripts without any capture code. Armed by `site/sitecustomize.py`, before torch.
 
-Nothing of torch is imported here, and nothing happens until the script imports it; the hook is
-made when a model is first called for training. docs/capture.md describes how to enable it.
+No part of torch is imported here, and nothing happens until the script imports it; the hook is
+created when a model is first called for training. docs/capture.md describes how to enable it.
 """
 
 import logging
@@ -48,10 +48,10 @@ def discover() -> None:
 
 
 class Discovery:
-    """Finds outermost modules in training, makes the hook, and registers them.
+    """Finds outermost modules in training, creates the hook, and registers them.
 
-    One that is in evaluation mode is in training all the same if an optimizer changes it: then it
-    is registered at its next call.
+    A module in evaluation mode counts as training if an optimizer changes it: then it is registered
+    at its next call.
     """
 
     def __init__(self) -> None:
@@ -152,12 +152,12 @@ class Discovery:
         self._seen.add(id(module))
         if self._hook is None:
             self._bare.remove()  # before the hook wraps the same functions
-            if self._make_hook() is None:  # the script made its own
+            if self._make_hook() is None:  # the script created its own
                 self.remove()
                 return
         self._quiet_since = self._hook.step
         self._hook.register_module(module)
-        self._hook.begin(module, (args, {}))  # its call is under way already
+        self._hook.begin(module, (args, {}))  # its call is already running
 
     def _make_hook(self) -> Any:
         self._hook = _make_hook()
@@ -192,7 +192,7 @@ def _make_hook() -> Any:
 
 
 class _AfterTorch(MetaPathFinder):
-    """Steps aside for all but torch, and for torch after the first time."""
+    """Ignores all imports but torch's, and torch's after the first time."""
 
     def find_spec(
         self,

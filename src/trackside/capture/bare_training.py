@@ -50,7 +50,7 @@ class BareTraining:
         functional_losses.listen(self._on_loss)
 
     def remove(self) -> None:
-        """Permanently: if other code has wrapped the same since, calls still arrive here."""
+        """Permanent: if other code has wrapped the same since, calls still arrive here."""
         self._is_over = True
         self._in_front.undo()
         self._wrapping.undo()
@@ -59,7 +59,7 @@ class BareTraining:
         self._kept = []
 
     def see_module(self, module: Any) -> None:
-        """One that is called, and not known to be trained: what it holds is its own."""
+        """A module that is called and not known to be trained: its tensors are its own."""
         self._modules.add(module)
 
     def _on_optimizer(self, _: None, optimizer: Any, *__: Any, **___: Any) -> None:
@@ -71,7 +71,7 @@ class BareTraining:
             self._begin(result)
 
     def _on_first_backward(self, loss: Any, *_: Any, **__: Any) -> None:
-        """And on each later one until something is trained."""
+        """And each later one until something is trained."""
         if self._tensors is None and not self._is_over:
             self._begin(loss, is_backward=True)
 

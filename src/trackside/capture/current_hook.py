@@ -1,7 +1,7 @@
-"""The process's one hook, for code that was not handed it. A thin shell, for smdebug's sake.
+"""The process's one hook, for code that was not passed it, as in smdebug.
 
-Also what hooks of this process are writing where: a trial that is opened in the process that
-writes it sees everything up to this moment.
+Also what hooks of this process are writing, and where: a trial opened in the writing process sees
+everything up to this moment.
 """
 
 import os
@@ -42,7 +42,7 @@ def end_writing(location: Location) -> None:
 
 
 def flush_writing(location: Location) -> None:
-    """Does nothing in other threads than the one that trains: a step is taken in that alone."""
+    """Does nothing outside the training thread: only that one takes steps."""
     thread, flush = _writing.get(_name(location), (0, None)) if _writing else (0, None)
     if flush is not None and thread == threading.get_ident():
         flush()

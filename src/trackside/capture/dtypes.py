@@ -1,6 +1,7 @@
-"""How element types are stored in segments and returned to users as numpy arrays.
+"""How element types are stored in segments and returned as numpy arrays.
 
-Numpy has no bfloat16 and no float8: those are returned as float32, which holds all their values.
+Numpy has no bfloat16 and no float8: those are returned as float32, which represents all their
+values.
 """
 
 from collections.abc import Callable
@@ -35,7 +36,8 @@ STORED = {
     "complex128": "F64",
 }
 """Torch and numpy name to safetensors name. It has none for complex128, stored as pairs: those
-entries are listed in the segment's metadata."""
+entries are listed in the segment's metadata.
+"""
 
 PLAIN = {
     stored: np.dtype(name).newbyteorder("<")

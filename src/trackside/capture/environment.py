@@ -1,5 +1,6 @@
-"""The variables that decide about capture, trials and their messages, each set of them read into a
-frozen object. Those that begin with SMDEBUG_ mean what they mean to smdebug."""
+"""Environment variables for capture, trials and their messages, each group read into a frozen
+object. Those with the prefix SMDEBUG_ have the same meaning as in smdebug.
+"""
 
 import os
 from collections.abc import Mapping
@@ -27,7 +28,7 @@ class CaptureEnvironment:
     """TRAINING_JOB_NAME: the platform, not the hook, marks the end of the trial."""
     metrics_folder: Path | None = None
     auto: bool = False
-    """Watch scripts that know nothing of capture."""
+    """Watch scripts without any capture code."""
     age_seconds: float | None = None
     """How long a record may wait for others to share its segment; None leaves it to the writer."""
 

@@ -1,4 +1,4 @@
-"""Where defects of capture end: logged once, counted, left in a file, never raised."""
+"""Handles defects of capture: logged once, counted, written to a file, never raised."""
 
 import json
 import logging
@@ -37,7 +37,7 @@ class Failures:
         kind = self._kinds.get((where, type(error).__name__))
         if kind is not None:
             kind["count"] += 1
-            if kind["count"] & (kind["count"] - 1) == 0:  # the file keeps pace without growing work
+            if kind["count"] & (kind["count"] - 1) == 0:  # the file is updated without growing work
                 self._leave_marker()
             return
         self._kinds[where, type(error).__name__] = {
@@ -68,7 +68,7 @@ class Failures:
         try:
             self._marker.parent.mkdir(parents=True, exist_ok=True)
             write_json(self._marker, content, mode=BY_UMASK)
-        except OSError:  # the disk may be the very problem; the log has it
+        except OSError:  # the disk may be the problem itself; the log has it
             logger.debug("The marker %s could not be written.", self._marker, exc_info=True)
 
 
@@ -81,7 +81,7 @@ G = TypeVar("G", bound=Guarded)
 
 
 def guarded(method: Callable[Concatenate[G, P], None]) -> Callable[Concatenate[G, P], None]:
-    """The boundary between the training loop and capture. Nothing passes it but interrupts."""
+    """The boundary between the training loop and capture. Only interrupts pass it."""
 
     @wraps(method)
     def call(self: G, /, *args: P.args, **kwargs: P.kwargs) -> None:

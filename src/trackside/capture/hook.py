@@ -1,7 +1,7 @@
 """The hook a script registers its model with: smdebug's names, arguments and attributes.
 
-Steps are `step_course.py`'s, values are taken by `stepper.py` and leave through `sink.py`. This
-is the boundary between training and capture: misuse is refused at the call, all else is caught.
+`step_course.py` counts steps, `stepper.py` takes values, `sink.py` passes them on. This is the
+boundary between training and capture: misuse raises at the call, everything else is caught.
 """
 
 import atexit
@@ -70,7 +70,7 @@ logger = logging.getLogger(__name__)
 
 
 class Hook(Extensible):
-    """One per process is the usual number; the newest one is what `get_hook()` returns."""
+    """Usually one per process; `get_hook()` returns the newest."""
 
     def __init__(
         self,
@@ -278,11 +278,11 @@ class Hook(Extensible):
         self._begin_step(module, given)
 
     def note_loss(self, loss: Tensor) -> None:
-        """What `backward` is being called on, for a hook that came too late to see the call."""
+        """The tensor of the current `backward`, for a hook created too late to see the call."""
         self._loss_finder.on_backward(loss)
 
     def note_part(self, module: nn.Module) -> None:
-        """A module that is called inside of a model; it may not be one of the model's own."""
+        """A module called inside a model; it may not be registered in it."""
         if self._course.vitals is not None:
             self._course.vitals.note_part(module)
 
@@ -325,9 +325,10 @@ class Hook(Extensible):
     def save_scalar(
         self, name: str, value: Any, sm_metric: bool = False, timestamp: float | None = None
     ) -> None:
-        """Filed at once, under the step and mode of this moment, whatever the save interval.
+        """Recorded at once, under the current step and mode, whatever the save interval.
 
-        What is not a number, such as text, is not saved; that is reported, and training continues.
+        A value that is not a number, such as text, is not saved; that is reported, and training
+        continues.
         """
         size = value.numel() if isinstance(value, Tensor) else getattr(value, "size", 1)
         if size != 1:
@@ -340,7 +341,7 @@ class Hook(Extensible):
         tensor_value: Any,
         collections_to_write: str | list[str] = CollectionKeys.DEFAULT,
     ) -> None:
-        """Saved raw, under this very name, if the step is one of the collections' steps."""
+        """Saved raw, under exactly this name, if the step is one of the collections' steps."""
         self._save_tensor(tensor_name, tensor_value, flatten_names([collections_to_write]))
 
     def set_mode(self, mode: ModeKeys) -> None:
@@ -363,7 +364,7 @@ class Hook(Extensible):
         self.collection_manager.add(collection)
 
     def close(self) -> None:
-        """Write what is left and mark the end of the trial. Further calls do nothing."""
+        """Write the rest and mark the end of the trial. Further calls do nothing."""
         if self._is_closed or os.getpid() != self._pid:
             return
         self._is_closed = True
@@ -377,13 +378,13 @@ class Hook(Extensible):
     def flush(self) -> None:
         """Wait until a trial that is opened now sees everything up to this moment.
 
-        Not with a flight recorder, which keeps its steps until something goes wrong.
+        Not with a flight recorder, which holds its steps until something goes wrong.
         """
         self._course.flush()
 
     @guarded
     def dump(self, reason: str = "asked for") -> None:
-        """Write out what the flight recorder holds."""
+        """Write out the flight recorder's steps."""
         self._course.finish()
         self._outlet.dump(reason)
 
@@ -397,7 +398,7 @@ class Hook(Extensible):
         return self.include_collections == [CollectionKeys.LOSSES] and not self._save_all
 
     def record_trace_events(self, *args: Any, **kwargs: Any) -> None:
-        """The profiler's; timing is sampled outside of the script here."""
+        """For the profiler; here timing is sampled outside the script."""
 
     def should_save_dataloader_metrics(self, metrics_name: str) -> bool:
         return False
@@ -509,7 +510,7 @@ class Hook(Extensible):
 def get_hook(
     json_config_path: str | None = None, create_if_not_exists: bool = False
 ) -> Hook | None:
-    """The process's hook, made from the configuration file on request if there is such a file.
+    """The process's hook, created from the configuration file on request if that exists.
 
     None if `USE_SMDEBUG` is false, even if there is one.
     """

@@ -1,8 +1,8 @@
-"""The methods of smdebug's `Hook` that scripts override in subclasses of their own, or call there.
+"""The methods of smdebug's `Hook` that scripts override in subclasses, or call there.
 
-A method that is overridden takes over what the hook does by itself at that point: it is called as
-smdebug calls it, and the inherited one does what ours would have done. What it raises is caught and
-reported, as everything else in capture.
+An overridden method replaces the hook's own behaviour at that point: it is called as smdebug calls
+it, and the inherited one does what the hook would have done. Its exceptions are caught and
+reported, like all others in capture.
 """
 
 import logging
@@ -27,13 +27,13 @@ _NEVER_CALLED = (
     *("_log_params", "_save_for_tensor", "_prepare_collections", "_increment_step"),
     *("_backward_apply", "_closure_for_registering_forward_hook", "fhook", "bhook"),
 )
-"""Further methods of smdebug's, whose work is done elsewhere here."""
+"""Further methods of smdebug, implemented elsewhere here."""
 
 
 class Extensible:
     failures: Failures
     module_maps: dict[nn.Module, str]
-    """Registered modules and losses, to the names that their tensors begin with."""
+    """Registered modules and losses, to the prefix of their tensors' names."""
     _loss_names: set[str]
     _stepper: Stepper
     _handles: list[Any]
@@ -44,7 +44,7 @@ class Extensible:
 
     @classmethod
     def takes_modules_itself(cls) -> bool:
-        """Whether what modules receive and return goes through a method of the subclass."""
+        """Whether modules' inputs and outputs go through a method of the subclass."""
         return cls.overrides(*_OF_MODULES)
 
     def forward_pre_hook(self, module: nn.Module, inputs: Any) -> None:
@@ -72,12 +72,12 @@ class Extensible:
         self._take_side(name, "output", outputs)
 
     def _get_collections_to_save_for_step(self) -> set[str]:
-        """Their names; none where nothing is saved of this step."""
+        """Their names; none if nothing is saved of this step."""
         step, plan = self._stepper.open, self._stepper.plan
         return set() if step is None or plan is None else plan.names_in(step.mask)
 
     def _extend_module(self, module: nn.Module, names: Names) -> None:
-        """Have the methods of the subclass called for a model that is being registered."""
+        """Have the subclass's methods called for a model that is being registered."""
         named = {part: name for name, part in names.modules()}
         self.module_maps.update(named)
         self._loss_names |= {name for part, name in named.items() if isinstance(part, _Loss)}
@@ -125,7 +125,7 @@ class Extensible:
 
     @guarded
     def _forward_hook(self, module: nn.Module, inputs: Any, outputs: Any) -> None:
-        if not in_backward():  # else it is recomputed for a checkpoint
+        if not in_backward():  # otherwise it is recomputed for a checkpoint
             self.forward_hook(module, inputs, outputs)
 
     def _guarded_backward(self, name: str) -> Callable[[Tensor], Tensor | None]:

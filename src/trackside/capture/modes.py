@@ -1,4 +1,4 @@
-"""The phases a step can belong to. Light on purpose: no numpy, no torch."""
+"""The modes of a step. Light on purpose: no numpy, no torch."""
 
 from enum import Enum
 

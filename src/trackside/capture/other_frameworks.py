@@ -1,7 +1,7 @@
 """Reports that a script was not watched because it trains with another framework than PyTorch.
 
-Once per job, when the script ends: in its log, and in a file of the trial that `show` and
-rules read. Without it a watched job with nothing in it looks like a healthy one.
+Once per job, when the script ends: in its log, and in a file of the trial that `show` and rules
+read. Without it a watched job without data looks like a healthy one.
 """
 
 import atexit
@@ -23,7 +23,7 @@ _FRAMEWORKS = {
     "paddle": "PaddlePaddle",
     "sklearn": "scikit-learn",
 }
-"""By their modules; of several that were imported the first is named."""
+"""By their modules; of several imported ones the first is named."""
 _HOOK = "trackside.capture.hook"
 """Loaded as soon as anything is watched."""
 

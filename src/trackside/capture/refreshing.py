@@ -1,5 +1,6 @@
 """Switches a trial's refresh off and on. After the block it is the opposite: smdebug's behaviour,
-which rules are written for."""
+which rules rely on.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Sends Trackside's log messages in a script where smdebug's variables say, if one of them is set.
+"""Sends Trackside's log messages in a script where smdebug's variables say, if one is set.
 
 Without them nothing changes: the script's own logging decides, as with any library.
 """
@@ -23,7 +23,7 @@ _LEVELS = {
     "off": logging.CRITICAL + 1,
 }
 _MOST_KNOWN = 10_000
-"""Messages that are remembered; beyond that, counting restarts."""
+"""Messages remembered; beyond that, counting restarts."""
 
 
 def follow_variables() -> None:
@@ -61,7 +61,7 @@ def _handlers(wanted: LogEnvironment) -> list[logging.Handler]:
 
 
 class _Repeats(logging.Filter):
-    """Lets the same message through so often and no more."""
+    """Lets the same message through a limited number of times."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ class _Repeats(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         if len(self._seen) >= _MOST_KNOWN:
             self._seen.clear()
-        # Not `getMessage()`: what it raises for wrong arguments would reach the script from here.
+        # Not `getMessage()`: its exceptions for wrong arguments would reach the script.
         message = f"{record.msg} {record.args}"
         self._seen[message] += 1
         return self._seen[message] <= MOST_REPEATS

@@ -1,4 +1,4 @@
-"""A trial: what one job saved, read while the job runs or after, by the API scripts know."""
+"""A trial: what one job saved, read while the job runs or after, with smdebug's API."""
 
 import logging
 import re
@@ -50,7 +50,7 @@ class Source(Protocol):
     torn: list[str]
 
     def load_new(self, index: TensorIndex, steps: StepTable, *, everything: bool = False) -> None:
-        """Enter what has come since the last call."""
+        """Add what was written since the last call."""
 
     def expect(self, worker: str) -> None:
         """A worker is known by its collections file."""
@@ -69,8 +69,8 @@ def create_trial(
     """Open a trial in a folder or in object storage, ours or one that smdebug wrote.
 
     Waits until the job has saved something. `range_steps=(a, b)` keeps global steps a <= s < b.
-    smdebug's `check`, `index_mode`, `cache` and `parallel` tune its reader and are accepted; this
-    one has nothing to tune. `home` holds the embedded buckets.
+    smdebug's `check`, `index_mode`, `cache` and `parallel` tune its reader and are accepted without
+    effect. `home` contains the embedded buckets.
     """
     if profiler:
         raise SMDebugNotImplementedError(
@@ -126,7 +126,7 @@ class Trial:
 
     @property
     def num_workers(self) -> int:
-        """How many workers write, as far as is known."""
+        """How many workers write, as far as known."""
         return self.step_table.num_workers
 
     @property
@@ -136,7 +136,7 @@ class Trial:
 
     @property
     def torn_segments(self) -> list[str]:
-        """Files that are damaged and left out; each was named in a warning."""
+        """Damaged files that were left out; each was logged."""
         return list(self._source.torn)
 
     def tensor_names(
@@ -148,7 +148,7 @@ class Trial:
         regex: str | Iterable[str] | None = None,
         collection: str | Collection | None = None,
     ) -> list[str]:
-        """Names seen so far, or at one step, or in one mode; empty for what was never saved.
+        """Names seen so far, or at one step, or in one mode; empty if never saved.
 
         Vitals are left out, unless the collection or the pattern names them.
         """
@@ -187,7 +187,7 @@ class Trial:
     ) -> list[int]:
         """Saved steps of the mode. Incomplete: not all workers have written theirs yet.
 
-        Without those of which only vitals were saved; `tensor(name).steps()` has these.
+        Without steps with vitals only; `tensor(name).steps()` has these.
         """
         self.maybe_refresh()
         return self.step_table.without_aside(mode, with_incomplete=show_incomplete_steps)
@@ -222,7 +222,7 @@ class Trial:
 
     @property
     def collections_revision(self) -> int:
-        """Grows whenever collections may have changed."""
+        """Increases whenever collections may have changed."""
         return self._files.num_read
 
     def collection(self, name: str) -> Collection:
@@ -239,7 +239,7 @@ class Trial:
     def wait_for_steps(
         self, required_steps: Iterable[int], mode: ModeKeys = ModeKeys.GLOBAL
     ) -> None:
-        """Return when each is there; `StepUnavailable` or `NoMoreData` when one never will be."""
+        """Return when each exists; `StepUnavailable` or `NoMoreData` when one never will."""
         for step in required_steps:
             state = self.has_passed_step(step, mode)
             while state is StepState.NOT_YET_AVAILABLE:
@@ -334,7 +334,7 @@ class Trial:
         return plot_cube(self.cube(chosen, reduction, mode=mode), title, reduction, ax)
 
     def tensor_records(self) -> list[tuple[str, TensorRecord]]:
-        """What the index knows, for reading in bulk. Does not refresh."""
+        """The index's records, for reading in bulk. Does not refresh."""
         return list(self._index.items())
 
     def maybe_refresh(self, name: str | None = None) -> None:
@@ -352,7 +352,7 @@ class Trial:
             if self.loaded_all_steps:
                 return
             flush_writing(self._location)
-            # Checked first: the listing then sees what was there before the marker.
+            # Checked first: the listing then includes everything before the marker.
             ended = self._is_over or self._folder.exists(END_MARKER)
             if ended:
                 time.sleep(self._end_delay())
@@ -364,7 +364,7 @@ class Trial:
             num_steps = len(self.step_table)
             self._source.load_new(self._index, self.step_table, everything=ended)
             if not ended and len(self.step_table) != num_steps:
-                self._files.refresh()  # with them names may have joined a collection
+                self._files.refresh()  # names may have joined a collection
             self.step_table.settle()
             self.loaded_all_steps = self.step_table.is_final = ended
 
@@ -374,7 +374,7 @@ class Trial:
         return END_DELAY_SECONDS if self._files.num_workers > 1 else 0.0
 
     def _wait_for_source(self) -> Source:
-        """Block until the job has saved something: until then its format is not known."""
+        """Block until the job has saved something: before that its format is unknown."""
         is_logged = False
         flush_writing(self._location)
         while True:

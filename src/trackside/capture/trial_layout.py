@@ -1,5 +1,4 @@
-"""The names of a trial's files, which capture and rules spell nowhere else. docs/formats.md
-explains them."""
+"""The names of a trial's files, for capture and rules. docs/formats.md explains them."""
 
 import re
 from dataclasses import dataclass
@@ -7,11 +6,11 @@ from dataclasses import dataclass
 END_MARKER = "training_job_end.ts"
 """Empty file, smdebug's name: no more data will come."""
 CLAIM = "claim.smd"
-"""smdebug's name, too: of several processes that form no group, the one that writes made it."""
+"""Also smdebug's name: of several processes without a group, the one that writes created it."""
 FAILURES = "capture-errors.json"
-"""What went wrong with capture itself; `trackside show` reads it."""
+"""Errors of capture itself; `trackside show` reads it."""
 UNWATCHED = "not-watched.json"
-"""Which framework the script trained with, where it was not PyTorch and so nothing was saved."""
+"""The framework of the script, if it was not PyTorch and so nothing was saved."""
 RECORDER_REPORT = "flight-recorder.json"
 """Why and when the flight recorder was written out, newest last."""
 RECORDER_REQUEST = "dump-requested"
@@ -42,7 +41,7 @@ class SegmentName:
 
     @classmethod
     def parse(cls, name: str) -> "SegmentName | None":
-        """None for what is no segment: a temporary file, something of the user's."""
+        """None for anything but a segment: a temporary file, or a user's."""
         matched = _SEGMENT.fullmatch(name)
         return None if matched is None else cls(*map(int, matched.groups()))
 

@@ -1,4 +1,4 @@
-"""`watch`: the hook as a context manager, for scripts of one's own, inside a job or outside."""
+"""`watch`: the hook as a context manager, for the user's own scripts, inside a job or outside."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager

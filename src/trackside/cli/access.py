@@ -1,4 +1,4 @@
-"""The access keys of this machine's server, for the commands that make or need them."""
+"""Access keys of this machine's server, for commands that create or need them."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 DEFAULT_LISTEN = "127.0.0.1:7007"
-"""Where a server of this machine listens unless it is started otherwise."""
+"""The default address of a server on this machine."""
 
 
 class KeysElsewhere(TracksideError):
@@ -22,8 +22,9 @@ class KeysElsewhere(TracksideError):
 
 
 def access_keys(settings: Settings) -> "AccessKeys":
-    """Of this machine or, where the settings say so, of its team. `KeysElsewhere` when they do not
-    though its server has them there."""
+    """Of this machine or, if configured, of its team. `KeysElsewhere` if its server uses a team's
+    keys but these settings do not.
+    """
     if settings.team_key_file:
         return _with_extra(settings, _team(settings))
     record = settings.layout.server.team_keys
@@ -37,14 +38,14 @@ def access_keys(settings: Settings) -> "AccessKeys":
 
 
 def own_keys(settings: Settings) -> "AccessKeys":
-    """Those in a file of this machine: all, or the one that is this machine's own."""
+    """Keys in a file of this machine: all, or only this machine's own."""
     return _with_extra(settings, None)
 
 
 def joined_keys(settings: Settings) -> "AccessKeys":
-    """For a server that starts: those of its team, with what was in its file until now.
+    """For a server that starts: its team's keys, with those of its file moved there.
 
-    `ServerRefused` when it is not given what opens them.
+    `ServerRefused` without the master key.
     """
     if not settings.team_key_file:
         keys = access_keys(settings)
@@ -56,7 +57,7 @@ def joined_keys(settings: Settings) -> "AccessKeys":
     keys = _with_extra(settings, team)
     place = settings.layout.server.team_keys
     place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    # First: a command that makes a key now must not find the file.
+    # First: a command that creates a key now must not find the file.
     durable.write_json(place, {"database": team.address}, mode=0o600)
     keys.join_team()
     return keys
@@ -87,8 +88,9 @@ def _team(settings: Settings) -> "TeamKeys":
 
 
 def _check_unshared(settings: Settings) -> None:
-    """Servers of before had keys of their own beside a shared database, and may go on so until one
-    of them begins to share."""
+    """Servers of an earlier version had keys of their own next to a shared database, and may
+    continue so until one of them starts to share.
+    """
     from trackside.api.team_keys import has_team_key
 
     database = open_database(settings)

@@ -1,4 +1,4 @@
-"""`trackside artifacts`: what a job has left in object storage, and a copy of it."""
+"""`trackside artifacts`: lists a job's artifacts in object storage, and downloads them."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -18,7 +18,7 @@ from trackside.texts.terminal_text import visible
 
 _MODEL = "/output/model.tar.gz"
 _MOST_SHOWN = 100
-"""Kept files; `--json` has them all."""
+"""Kept files listed; `--json` has them all."""
 
 
 @click.command(short_help="List or download what a job has stored: model, output, …")
@@ -65,7 +65,7 @@ def artifacts(job: str, to: Path | None, json: bool) -> None:
 
 
 def _copied(artifact: Artifact, to: Path, job: str, home: Path) -> Iterator[Path]:
-    """Kept files where the script would have put them, all else as it is called in storage."""
+    """Kept files at the script's paths, everything else under its name in storage."""
     from trackside.cli.kept_files import conflict_text
     from trackside.sdk.download import bring_back, download
 

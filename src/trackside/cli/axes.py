@@ -1,5 +1,6 @@
-"""The scale of a chart and the figures beside it: linear, or logarithmic where a spike would
-flatten all the rest. Pure."""
+"""A chart's scale and tick labels: linear, or logarithmic where a spike would flatten the rest.
+Pure.
+"""
 
 import math
 from collections.abc import Callable, Iterable
@@ -10,7 +11,7 @@ import numpy
 from trackside.curves.columns import Reals
 
 _FLAT = 0.15
-"""The part of the height that most values share, below which a chart shows only the spike."""
+"""The part of the height that most values need, below which a chart shows only the spike."""
 _GAIN = 2.0
 _MOST_DECADES = 40
 _NICE = (1, 2, 5)
@@ -21,11 +22,11 @@ class Scale:
     low: float
     high: float
     name: str = ""
-    """What the title says of it; nothing of a linear one."""
+    """Its label in the title; empty for a linear one."""
     bent: Callable[[Reals], Reals] = lambda values: values
 
     def cell(self, value: float, cells: int, dots_each: int) -> int:
-        """Which of so many cells the dot of this value is in."""
+        """The cell, of this many, with the dot of this value."""
         place = round(float(self.places(numpy.array([value]), cells * dots_each)[0]))
         return min(max(place // dots_each, 0), cells - 1)
 
@@ -37,7 +38,7 @@ class Scale:
 
 
 def linear(values: Reals) -> Scale:
-    """For finite values, of which there is at least one."""
+    """For finite values, at least one."""
     low, high = float(values.min()), float(values.max())
     if low == high:
         room = abs(low) / 2 or 1.0
@@ -46,7 +47,7 @@ def linear(values: Reals) -> Scale:
 
 
 def fitting(values: Reals) -> Scale:
-    """Linear, unless most of the values would then share a few rows at the edge."""
+    """Linear, unless most values would then share a few rows at the edge."""
     plain = linear(values)
     is_level = bool((values == values[0]).all())
     if is_level or _bulk(values, plain) >= _FLAT:
@@ -54,7 +55,8 @@ def fitting(values: Reals) -> Scale:
     if plain.low > 0:
         bent = Scale(plain.low, plain.high, "log scale", numpy.log10)
     else:
-        # What is about as large as most values are stays linear; zero and minus have a place.
+        # Linear around the magnitude of most values, which leaves a place for zero and negative
+        # ones.
         size = float(numpy.median(numpy.abs(values[values != 0])))
         bent = Scale(
             plain.low, plain.high, "symmetric log scale", lambda each: numpy.arcsinh(each / size)
@@ -65,8 +67,7 @@ def fitting(values: Reals) -> Scale:
 def ticks(
     scale: Scale, cells: int, *, least_apart: float, dots_each: int = 1, is_whole: bool = False
 ) -> dict[int, str]:
-    """What to write at which of the cells, counted from the low end; `is_whole` for what is counted
-    in whole numbers."""
+    """Labels by cell, counted from the low end; `is_whole` for integers."""
     if not scale.name:
         step = _step(scale, cells, least_apart, 1.0 if is_whole else 0.0)
         return _linear_ticks(scale, step, cells, dots_each)
@@ -116,7 +117,7 @@ def _nice(least: float) -> float:
 
 
 def _round_values(scale: Scale) -> Iterable[float]:
-    """Powers of ten before what lies between them."""
+    """Powers of ten before the values between them."""
     largest = max(abs(scale.low), abs(scale.high))
     top = math.floor(math.log10(largest))
     powers = [10.0**power for power in range(top, top - _MOST_DECADES, -1)]

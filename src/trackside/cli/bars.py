@@ -1,4 +1,4 @@
-"""Bars on a terminal for files that are being moved, one for each host."""
+"""Progress bars on a terminal for transfers, one per host."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -27,7 +27,7 @@ def live_bars(hosts: Callable[[], Hosts], *, stderr: bool = False) -> Live:
 
 
 def bars(hosts: Hosts) -> Iterator[RenderableType]:
-    """For each host that moves files: what, how many of them, how much of it."""
+    """For each host that transfers files: what, the number of files, the bytes."""
     for host, record in hosts.items():
         progress = record["progress"]
         if not progress["num_files"]:

@@ -1,4 +1,4 @@
-"""What `trackside run` saves: the collections that were named, and those that its rules need."""
+"""What `trackside run` saves: the collections named, and those that its rules need."""
 
 import difflib
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from trackside.sdk.rule import AnyRule, Rule
 def hook_config(
     names: str | None, every: int | None, ring: int | None, rules: Sequence[AnyRule]
 ) -> DebuggerHookConfig | bool:
-    """False when nothing is to be saved. `click.UsageError` for options that contradict."""
+    """False when nothing is to be saved. `click.UsageError` for contradictory options."""
     if ring is not None and names is None:
         raise click.UsageError("--ring needs --capture.")
     if ring is not None and rules:
@@ -34,7 +34,7 @@ def named(text: str | None) -> list[str]:
 
 
 def warnings(names: Sequence[str]) -> list[str]:
-    """A sentence for each name that is no collection's, unless the script makes it one."""
+    """A sentence for each name without a collection, unless the script creates it."""
     known = _known()
     return [
         f"No collection is called {name!r} unless the script makes it. There are "
@@ -45,7 +45,7 @@ def warnings(names: Sequence[str]) -> list[str]:
 
 
 def check(names: Sequence[str]) -> None:
-    """`click.UsageError` for a name that is nearly that of a collection: it would save nothing."""
+    """`click.UsageError` for a misspelled collection, which would save nothing."""
     known = _known()
     for name in names:
         if name not in known and (near := difflib.get_close_matches(name, known, n=1)):
@@ -64,7 +64,7 @@ def _known() -> list[str]:
 def _collections(
     names: Sequence[str], every: int | None, rules: Sequence[AnyRule]
 ) -> list[CollectionConfig]:
-    """What was named is saved whole; where rules need it too, at their steps."""
+    """Named collections are saved completely; those that rules need too, at their steps."""
     pace: PaceName = "WATCHFUL" if every is None else "HOOK"
     planned = {each.name: each for each in needed(rules, pace, ())}
     asked = [CollectionConfig(name, _whole(planned.get(name))) for name in names]

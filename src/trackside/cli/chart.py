@@ -1,4 +1,4 @@
-"""Curves as text: a chart with axes and a line for each, or one line of bars. Pure."""
+"""Curves as text: a chart with axes and one line per curve, or a sparkline. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,17 +18,17 @@ ASCII_GAP = "x"
 STYLES = ("cyan", "yellow", "magenta", "green")
 LEAST_ROWS = 3
 FRAME_ROWS = 3
-"""Beside the rows of the canvas: the title, and below it the axis and its figures."""
+"""Rows besides the canvas: the title, and below it the axis and its labels."""
 _LEAST_COLUMNS = 10
 _APART_X, _APART_Y = 12.0, 1.5
-"""Columns and rows between two figures, at least."""
+"""Minimum columns and rows between two labels."""
 _BRAILLE = 0x2800
 DOTS_PER_ROW, _DOTS_PER_COLUMN = 4, 2
-"""Of Braille's letters."""
+"""Dots of one Braille character."""
 _BITS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
-"""Of the dots of one letter: by row and column."""
+"""Bits of a character's dots: by row and column."""
 ASCII_MARKS = "*o+#"
-"""By the number of the line."""
+"""By line number."""
 
 
 @dataclass(slots=True)
@@ -39,7 +39,7 @@ class Canvas:
     rows: int
     is_ascii: bool = False
     _cells: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
-    """Row and column to the bits that are set and the number of the line that was last there."""
+    """Row and column to the bits that are set and the line that drew there last."""
 
     @property
     def width(self) -> int:
@@ -51,7 +51,7 @@ class Canvas:
         return self.rows if self.is_ascii else DOTS_PER_ROW * self.rows
 
     def dot(self, x: int, y: int, line: int) -> None:
-        """Counted from the lower left corner. Outside of the canvas nothing is drawn."""
+        """Counted from the lower left corner. Outside the canvas nothing is drawn."""
         if not (0 <= x < self.width and 0 <= y < self.height):
             return
         below_top = self.height - 1 - y
@@ -64,7 +64,7 @@ class Canvas:
         self._cells[row, column] = (bits | _BITS[down][across], line)
 
     def stroke(self, start: tuple[int, int], end: tuple[int, int], line: int) -> None:
-        """A straight line, with both its ends."""
+        """A straight line, including both ends."""
         (x0, y0), (x1, y1) = start, end
         steps = max(abs(x1 - x0), abs(y1 - y0), 1)
         for step in range(steps + 1):
@@ -72,7 +72,7 @@ class Canvas:
             self.dot(round(x0 + part * (x1 - x0)), round(y0 + part * (y1 - y0)), line)
 
     def row(self, number: int) -> list[tuple[str, int | None]]:
-        """The letters of one row from the top, each with its line's number."""
+        """The characters of one row from the top, each with its line number."""
         return [self._letter(number, column) for column in range(self.columns)]
 
     def _letter(self, row: int, column: int) -> tuple[str, int | None]:
@@ -87,16 +87,16 @@ class Canvas:
 @dataclass(frozen=True, slots=True)
 class Line:
     label: str
-    """At its end, where there are several."""
+    """At the line's end, if there are several lines."""
     summary: str
-    """Behind the title."""
+    """After the title."""
     x: Reals
     y: Reals
 
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """The letters that a chart's frame is made of."""
+    """The characters of a chart's frame."""
 
     side: str = "│"
     tick: str = "┤"
@@ -105,7 +105,7 @@ class Marks:
     mark: str = "┬"
     gap: str = "×"
     keys: str = "━"
-    """Of each line, in turn."""
+    """Of each line, cyclically."""
 
 
 _PLAIN = Marks("|", "+", "+", "-", "+", "x", ASCII_MARKS)
@@ -119,8 +119,9 @@ def chart(
     *,
     is_ascii: bool = False,
 ) -> list[Text]:
-    """`size` is columns and rows of all of it, the title and the axes included. Steps, as `x_name`
-    says, are counted in whole numbers."""
+    """`size` is the columns and rows of the whole chart, including title and axes. Steps, as
+    `x_name` says, are labelled with integers.
+    """
     columns, rows = size
     marks = _PLAIN if is_ascii else Marks()
     finite = numpy.concatenate([line.y[numpy.isfinite(line.y)] for line in lines])
@@ -146,7 +147,7 @@ def style(number: int) -> str:
 def _title(
     title: str, scale: axes.Scale, lines: Sequence[Line], columns: int, marks: Marks
 ) -> list[Text]:
-    """On further lines what has no room on the first."""
+    """Wrapped onto further lines if it does not fit."""
     head = [Text(title, "bold")]
     if scale.name:
         head[0].append(f" ({scale.name})", "dim")
@@ -171,7 +172,7 @@ class _Plot:
     x_scale: axes.Scale
     y_scale: axes.Scale
     margin: int
-    """Columns for the figures at the left."""
+    """Columns for the labels at the left."""
     marks: Marks
 
     def draw(self, line: Line, number: int) -> None:
@@ -208,7 +209,7 @@ class _Plot:
         return found
 
     def floor(self, name: str) -> tuple[Text, Text]:
-        """The axis, and below it its figures."""
+        """The axis, and below it its labels."""
         width, start = self.canvas.columns, self.margin + 2
         ticks = axes.ticks(
             self.x_scale,
@@ -233,7 +234,7 @@ class _Plot:
         return Text(f"{padding}{text}").append(f" {side}", "dim")
 
     def _ends(self, lines: Sequence[Line]) -> dict[int, int]:
-        """Which row, from the top, has which line's label: beside its last value, or near it."""
+        """Row from the top to the label of a line: next to its last value, or near it."""
         rows = self.canvas.rows
         found: dict[int, int] = {}
         for number, line in enumerate(lines):

@@ -107,7 +107,7 @@ def _trained(job: dict[str, Any]) -> str:
 
 
 def _hyperparameters(jobs: Sequence[dict[str, Any]]) -> dict[str, list[list[Cell]]]:
-    """A row for each name, and one for the script's other arguments."""
+    """A row per name, and one for the script's other arguments."""
     names = sorted({name for job in jobs for name in job["hyperparameters"]})
     values = {name: [_shown_parameter(job, name) for job in jobs] for name in names}
     if any(job["arguments"] for job in jobs):
@@ -115,7 +115,7 @@ def _hyperparameters(jobs: Sequence[dict[str, Any]]) -> dict[str, list[list[Cell
         values["arguments behind --"] = [*given]
     if len(jobs) == 1:
         return {"HYPERPARAMETER": [_row(name, shown) for name, shown in values.items()]}
-    # What is hidden may differ all the same, which is worth a row.
+    # Masked values may still differ, which is worth a row.
     unlike = {name for name in names if len({job["hyperparameters"].get(name) for job in jobs}) > 1}
     unlike |= {name for name, shown in values.items() if len({*shown}) > 1}
     return {
@@ -170,7 +170,7 @@ def _metric(figures: dict[str, Any] | None) -> str:
 
 
 def _winners(name: str, bests: list[float | None]) -> list[bool]:
-    """Nobody wins where all are equal, or alone."""
+    """There is no winner if all are equal, or for a single job."""
     known = [value for value in bests if value is not None]
     if len({*known}) < 2:
         return [False] * len(bests)
@@ -179,7 +179,7 @@ def _winners(name: str, bests: list[float | None]) -> list[bool]:
 
 
 def _metric_names(jobs: Sequence[dict[str, Any]]) -> list[str]:
-    """In each job's own order, but what scripts drew before what else was measured."""
+    """In each job's own order, but the script's own curves before other measurements."""
     origins = {
         name: _ORIGINS.index(figures["origin"])
         for job in jobs

@@ -68,7 +68,7 @@ def env(region: str, bucket: str | None, shell: str, reset: bool) -> None:
 def make_access(
     settings: Settings, environ: Mapping[str, str], region: str, bucket: str | None = None
 ) -> Access:
-    """For the server that our own clients use, else for the last one started here."""
+    """For the server that our own clients use, else for the one last started here."""
     if bucket is not None and not _BUCKET.fullmatch(bucket):
         raise click.BadParameter(
             f"{bucket!r} is no bucket name: 3 to 63 of a-z, 0-9, '.' and '-'.",

@@ -1,4 +1,4 @@
-"""What to do about the commonest first failures of a script, each known by what it said."""
+"""Advice on the most common first failures of a script, recognized by their message."""
 
 import re
 from collections.abc import Callable
@@ -66,7 +66,7 @@ _KNOWN: tuple[tuple[str, Callable[[re.Match[str]], str]], ...] = (
 
 
 def advice(cause: str) -> str:
-    """A sentence, or "" for what is only the script's own affair."""
+    """A sentence, or "" if it concerns only the script itself."""
     for pattern, say in _KNOWN:
         if found := re.search(pattern, cause):
             return say(found)

@@ -18,14 +18,14 @@ from trackside.records.status import StopCause
 from trackside.texts.terminal_text import visible
 
 EXPECTED = (TracksideError, OSError)
-"""Errors with a cause outside the program: shown in words. Anything else is a defect of ours."""
+"""Errors with a cause outside the program: shown as messages. Anything else is a bug."""
 
 JOB_FAILED = 1
 USAGE = 2
 NOT_REACHABLE = 3
 STOPPED = {StopCause.RULE: 5, StopCause.TIME_LIMIT: 6, StopCause.SOMEBODY: 7}
 INTERRUPTED = 130
-"""128 + SIGINT, as shells have it."""
+"""128 + SIGINT, as in shells."""
 
 
 _OF_SCRIPT = (
@@ -33,9 +33,9 @@ _OF_SCRIPT = (
     r"(?:ExecuteUserScript|InstallRequirements|InstallModule)Error:\nExitCode (?P<code>-?\d+)\n"
     r'ErrorMessage "(?P<said>.*?)(?:"?\nExtraInfo "(?P<extra>[^\n]*)")?(?:"?\nCommand "[^\n]*)?'
 )
-"""The contract's four lines and more, of which people need two facts. The end may be cut off."""
+"""The contract's four lines and more, of which users need two facts. The end may be cut off."""
 _PLAIN = r"AlgorithmError: (?P<host>algo-\d+: )?(?P<said>.*), exit code: (?P<code>-?\d+)"
-"""Where the script, or nobody but the supervisor, said why."""
+"""The form with a reason given by the script, or only by the supervisor."""
 
 
 def exit_code(failure: BaseException) -> int:
@@ -55,14 +55,14 @@ def exit_code(failure: BaseException) -> int:
 
 
 def explain(failure: BaseException) -> str:
-    """One line or block. It may quote what a job wrote, so nothing in it steers the terminal."""
+    """One line or block. It may quote a job's output, so terminal escapes are removed."""
     if isinstance(failure, OSError) and failure.filename is not None:
         return f"Error: {visible(str(failure.filename))}: {failure.strerror}"
     return f"Error: {visible(str(failure))}"
 
 
 def wrapped(text: str, columns: int) -> str:
-    """At words, further lines deeper; lines that a log is quoted in stay whole."""
+    """At words, with further lines indented; quoted log lines are not wrapped."""
     lines: list[str] = []
     for line in text.splitlines():
         indent = line[: len(line) - len(line.lstrip())]

@@ -1,4 +1,4 @@
-"""Findings of rules as they are printed on standard output."""
+"""Prints findings on standard output."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from trackside.sdk.finding_lines import FindingFormatter
 
 
 def finding_formatter() -> FindingFormatter:
-    """Coloured and wrapped on a terminal, plain and whole elsewhere."""
+    """Coloured and wrapped on a terminal, plain elsewhere."""
     terminal = Terminal.of_stdout()
     if not terminal.is_terminal:
         return FindingFormatter()
@@ -22,7 +22,7 @@ def _stand_out(text: str) -> str:
 
 
 def diagnosis_text(found: Sequence[Finding], formatter: FindingFormatter) -> str:
-    """What the check-up's findings come to; "" where it found nothing."""
+    """The diagnosis from the check-up's findings; "" if it found nothing."""
     if not found:
         return ""
     from trackside.rules.checkup.diagnosis import diagnose, is_of_checkup

@@ -1,4 +1,4 @@
-"""`trackside gc`: frees disk of what jobs that have ended left on this machine."""
+"""`trackside gc`: frees disk space that finished jobs use on this machine."""
 
 import time
 
@@ -56,7 +56,7 @@ def gc(keep: str | None, dry_run: bool) -> None:
 
 
 def _quotas(settings: Settings) -> dict[str, int]:
-    """Of the keys of this machine's server. Where it cannot be installed, there is none."""
+    """Quotas of the keys of this machine's server; none without the server extra."""
     try:
         return access_keys(settings).quotas()
     except MissingExtra:

@@ -8,7 +8,7 @@ from trackside.sdk.known_jobs import jobs_of_this_machine
 
 
 def warnings(name: str, folder: str) -> list[str]:
-    """A sentence when other jobs that have not ended run in this folder as well."""
+    """A sentence when other unfinished jobs run in this folder as well."""
     others = [other for other in _running(name) if os.path.realpath(folder) == other[1]]
     if not others:
         return []
@@ -27,7 +27,7 @@ def _running(name: str) -> list[tuple[str, str]]:
         try:
             folder = jobs.record(row.name).spec.options.in_place
         except UNREADABLE:
-            continue  # it has just been deleted
+            continue  # it was just deleted
         if folder is not None and row.name != name:
             found.append((row.name, os.path.realpath(folder)))
     return found

@@ -1,6 +1,6 @@
-"""What is known about a job as labels and values: its settings, and where its files are.
+"""A job's settings and the locations of its files, as labels and values.
 
-A label with several values comes several times. Pure; `show` prints.
+A label with several values is repeated. Pure; `show` prints.
 """
 
 import shlex
@@ -21,7 +21,7 @@ Facts = Iterator[tuple[str, str]]
 
 
 def asked(described: Mapping[str, Any], tags: Mapping[str, str]) -> Facts:
-    """And by whom. Secrets are hidden."""
+    """Including the submitter. Secrets are masked."""
     options = described["Trackside"]["options"]
     if script := plain(described, "sagemaker_program"):
         yield "script", script
@@ -56,7 +56,7 @@ def _git(git: Mapping[str, Any]) -> str:
 
 def places(described: Mapping[str, Any]) -> Facts:
     own = described["Trackside"]
-    # One that we did not start keeps its own files.
+    # One that we did not start manages its own files.
     has_model = own["options"].get("Sandbox") != ATTACHED
     if has_model and Status(described["TrainingJobStatus"]) in (Status.COMPLETED, Status.STOPPED):
         yield "model", described["ModelArtifacts"]["S3ModelArtifacts"]

@@ -1,5 +1,6 @@
-"""Names of jobs as they are typed: the argument that takes one, whole, its beginning or `last`; its
-completion by the shell; and what was meant when no job has the name."""
+"""Job names as typed: the argument that accepts a full name, a prefix or `last`; shell completion;
+and suggestions when no job has the name.
+"""
 
 import logging
 import os
@@ -35,8 +36,8 @@ def job_argument(
 ) -> Callable[[Decorated], Decorated]:
     """`click.argument` for a job's name, or several; the command gets them as on the wire.
 
-    With `or_place`, what has a slash in it is a location; and so is the name of a folder that no
-    job has.
+    With `or_place`, anything with a slash is a location, and so is the name of a folder that no job
+    has.
     """
 
     def resolve(ctx: click.Context, parameter: click.Parameter, given: Any) -> Any:
@@ -55,9 +56,9 @@ def is_job(parameter: click.Parameter) -> bool:
 
 
 def job_named(typed: str, known: "JobReader") -> str:
-    """The job's name on the wire. A whole name comes before `last`, and that before a beginning.
+    """The job's name on the wire. A full name takes precedence over `last`, and that over a prefix.
 
-    `JobNotFound`; `AmbiguousName` for the beginning of several.
+    `JobNotFound`; `AmbiguousName` for the prefix of several.
     """
     if known.exists(whole := wire_name(typed)):
         return whole
@@ -76,12 +77,12 @@ def job_named(typed: str, known: "JobReader") -> str:
 
 
 def newest() -> str:
-    """ "" when there is none, or none can be listed."""
+    """Empty when there is none, or jobs cannot be listed."""
     return next(iter(_known(limit=1)), "")
 
 
 def meant(name: str) -> list[str]:
-    """Similar names of jobs, the likeliest first; none where none can be listed."""
+    """Similar job names, most likely first; empty if jobs cannot be listed."""
     import difflib
 
     return difflib.get_close_matches(name, _known(), n=MOST_MEANT, cutoff=0.7)
@@ -106,13 +107,12 @@ def _last(known: "JobReader") -> str:
 
 
 def _complete(ctx: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
-    logging.disable()  # a warning would appear in the middle of what is being typed
+    logging.disable()  # a warning would appear while the user is typing
     return [name for name in _known() if name.startswith(begun)]
 
 
 def _known(*, limit: int = MOST_KNOWN) -> list[str]:
-    """As they are shown. Empty when the jobs cannot be listed: this only helps with an error, or
-    with typing."""
+    """As displayed. Empty when jobs cannot be listed: only for errors and completion."""
     with suppress(*EXPECTED):
         return [shown_name(job.name) for job in known_reader().list(limit=limit)]
     return []

@@ -1,8 +1,7 @@
-"""Jobs that match a query, with their hyperparameters, tags and metrics where those are
-needed; `jobs` prints them.
+"""Jobs that match a query, with the hyperparameters, tags and metrics it needs; `jobs` prints them.
 
-Plain questions are answered by the index, or by a server's listing, alone. For hyperparameters and
-tags each job's record is read, for metrics its curves too.
+Plain queries use only the index, or a server's listing. For hyperparameters and tags each job's
+record is read, for metrics its curves too.
 """
 
 import logging
@@ -19,14 +18,14 @@ from trackside.texts.shown_names import shown_name, with_dashes
 if TYPE_CHECKING:
     from trackside.jobs.job_service import JobReader
 
-if TYPE_CHECKING:  # loaded where something is to be compared: a plain list is to be quick
+if TYPE_CHECKING:  # imported only to compare values: a plain list must be fast
     from trackside.cli.search_conditions import Condition, Name, Value
     from trackside.jobs.details import JobDetails
 
 logger = logging.getLogger(__name__)
 
 AT_ONCE = 8
-"""Jobs whose curves are read side by side: where storage is far, that is what takes time."""
+"""Jobs whose curves are read concurrently: with remote storage, that takes the time."""
 _OF_ROW: dict[str, tuple[Callable[[JobSummary], str | float | None], bool]] = {
     "created": (lambda row: row.created, True),
     "name": (lambda row: shown_name(row.name), False),
@@ -35,7 +34,7 @@ _OF_ROW: dict[str, tuple[Callable[[JobSummary], str | float | None], bool]] = {
     "ended": (lambda row: row.ended, True),
     "trained": (lambda row: _trained(row), True),
 }
-"""What the list itself knows: the value, and whether the greatest comes first."""
+"""Columns of the list itself: the value, and whether the greatest comes first."""
 SORTS = tuple(_OF_ROW)
 
 
@@ -55,7 +54,7 @@ class Query:
 
     @property
     def names(self) -> "list[Name]":
-        """What is to be known of each job beside what the list itself knows."""
+        """What to read of each job besides the list itself."""
         query = [*(each.name for each in self.conditions), *self.columns]
         if self.sort not in SORTS:
             query.insert(len(self.conditions), _name(self.sort))
@@ -63,7 +62,7 @@ class Query:
 
     @property
     def shown(self) -> "list[Name]":
-        """Of those, a column for each text: `-p lr=0.1 --sort lr` is about one."""
+        """One column per distinct text: `-p lr=0.1 --sort lr` adds one."""
         first: dict[str, Name] = {}
         for name in self.names:
             first.setdefault(name.text, name)
@@ -71,7 +70,7 @@ class Query:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the list alone is enough."""
+        """Whether the list alone is sufficient."""
         is_listed = self.sort == "created" and not self.is_reversed and len(self.statuses) < 2
         return is_listed and not self.conditions and not _needs_a_look(self.name_contains)
 
@@ -83,7 +82,7 @@ class Found:
 
 
 def find(known: "JobReader", query: Query) -> tuple[list[Found], int]:
-    """Those to be shown, and how many more fit; 1 for any number that was not counted."""
+    """Jobs to show, and how many more match; 1 for any number that was not counted."""
     rows = known.list(
         status=query.statuses[0] if len(query.statuses) == 1 else None,
         name_contains=with_dashes(query.name_contains) if query.name_contains else None,
@@ -109,7 +108,7 @@ def _is_listed(row: JobSummary, query: Query) -> bool:
 
 
 def _needs_a_look(text: str | None) -> bool:
-    """Of names with dots and underscores the index knows only that there are some."""
+    """For names with dots and underscores the index knows only that there are some."""
     return text is not None and with_dashes(text) != text
 
 
@@ -123,7 +122,7 @@ def _with_values(known: "JobReader", rows: Sequence[JobSummary], query: Query) -
         yield from (Found(row) for row in rows)
         return
     by_name = {row.name: row for row in rows}
-    # Cheap conditions first: most jobs need no read of their curves.
+    # Cheap conditions first: most jobs then need no read of their curves.
     first = [each for each in query.conditions if each.name.kind in ("param", "tag")]
     candidates = [
         details
@@ -152,7 +151,7 @@ def _values(details: "JobDetails", names: "Iterable[Name]") -> "dict[Name, Value
 
 
 def _recorded(details: "JobDetails", name: "Name") -> "Value | None":
-    """A hyperparameter, or an argument that says as much; a metric; a tag if that was asked for."""
+    """A hyperparameter, or an equivalent argument; a metric; a tag if requested."""
     from trackside.cli.search_conditions import as_parameters, plain_text
 
     if name.kind == "tag":
@@ -171,7 +170,7 @@ def _spelling(name: str) -> str:
 
 
 def _of_curves(details: "JobDetails", names: "Sequence[Name]") -> "dict[Name, Value | None]":
-    from trackside.curves.curve_choice import last_value  # needs numpy, as no other list does
+    from trackside.curves.curve_choice import last_value  # needs numpy, unlike any other list
     from trackside.curves.event_reader import read
 
     try:
@@ -183,7 +182,7 @@ def _of_curves(details: "JobDetails", names: "Sequence[Name]") -> "dict[Name, Va
 
 
 def _sorted(found: list[Found], query: Query) -> list[Found]:
-    """Those without what they are sorted by come last, whichever way round."""
+    """Jobs without the sort key come last, in either direction."""
     key, is_descending = _sorting(query)
     keyed = [(_finite(key(each)), each) for each in found]
     having = [each for each in keyed if each[0] is not None]
@@ -202,12 +201,12 @@ def _sorting(query: Query) -> "tuple[Callable[[Found], Value | None], bool]":
 
 
 def _finite(value: "Value | None") -> "Value | None":
-    """A loss that is NaN is as good as none."""
+    """A NaN loss counts as missing."""
     return None if isinstance(value, float) and math.isnan(value) else value
 
 
 def _sortable(value: "Value | None") -> tuple[int, float, str]:
-    """Numbers before texts: they cannot be compared with each other."""
+    """Numbers before texts: the two cannot be compared."""
     from trackside.cli.search_conditions import as_number
 
     number = as_number(value) if value is not None else None

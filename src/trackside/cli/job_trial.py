@@ -1,4 +1,4 @@
-"""The trial of a job, or the one at a location; only if something is there already."""
+"""Opens the trial of a job, or at a location, only if it has data already."""
 
 import os
 
@@ -12,7 +12,7 @@ from trackside.storage.locate import locate
 
 
 def trial_of(job: str) -> Trial:
-    """`InputError` when it has saved nothing: opening it would wait until it has."""
+    """`InputError` when nothing is saved: opening it would wait."""
     path = job if is_location(job) else _path_of(job)
     home = Settings.load().home
     try:
@@ -25,7 +25,7 @@ def trial_of(job: str) -> Trial:
 
 
 def is_location(text: str) -> bool:
-    """Whether it says where something is, rather than the name of a job."""
+    """Whether the text is a location, rather than a job's name."""
     return "/" in text or os.path.isdir(text)
 
 

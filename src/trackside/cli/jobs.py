@@ -1,4 +1,4 @@
-"""`trackside jobs`: which jobs there are; searched and sorted by `job_search`."""
+"""`trackside jobs`: lists jobs; `job_search` filters and sorts them."""
 
 import sys
 import time
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from trackside.cli.search_conditions import Condition, Name, Value
 
 RUNNING = "Running"
-"""What people call `InProgress`."""
+"""The common word for `InProgress`."""
 STATUSES = [*(status.value for status in Status), RUNNING]
 SPARE = ("OUTPUT", "TRAINED", "AGE", "OWNER")
 """`trackside show` has them."""
@@ -36,7 +36,7 @@ def _statuses(
 
 
 def _conditions(kind: str = "") -> Callable[..., "list[Condition]"]:
-    """A callback; what reads them is loaded when there are some."""
+    """A callback; the parser is imported only if needed."""
 
     def parse(
         ctx: click.Context, option: click.Parameter, given: tuple[str, ...]
@@ -219,7 +219,7 @@ def _as_json(found: Found, names: "Sequence[Name]") -> dict[str, Any]:
 
 def _print(found: Sequence[Found], names: "Sequence[Name]", *, with_owner: bool) -> None:
     now = time.time()
-    # A column of the table is known by its title, which another may have.
+    # Columns are known by their title, which another may have.
     titles = [name.text for name in names]
     columns = ["NAME", "STATUS", *(["OWNER"] if with_owner else []), *titles]
     columns += ["AGE", "TRAINED", "OUTPUT"]
@@ -233,7 +233,7 @@ def _print(found: Sequence[Found], names: "Sequence[Name]", *, with_owner: bool)
 
 
 def _of_row(job: JobSummary, now: float) -> tuple[list[Cell], list[Cell]]:
-    # Between Starting and Completed the finer word says more.
+    # Between Starting and Completed the secondary status says more.
     shown = job.secondary if not job.is_final or job.status == Status.STOPPED else job.status
     begun = job.training_started
     return (

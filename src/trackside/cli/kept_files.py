@@ -17,15 +17,14 @@ _MOST_NAMED = 3
 
 
 def offer(job: TrainingJob) -> None:
-    """One line with what was kept and how to download it; none where nothing was."""
+    """One line with what was kept and how to download it; none if nothing was."""
     if files := job.kept_files():
         command = f"trackside artifacts {shlex.quote(job.name)} --download ."
         print(f"{_sentence(files)} Bring them here: {command}")
 
 
 def bring_all_back(job: TrainingJob, folder: Path, began: float, *, quiet: bool = False) -> None:
-    """To where the script would have written them without us. Files changed here since `began`
-    stay."""
+    """To where the script would have written them. Files changed here since `began` stay."""
     files = job.kept_files()
     for file in files:
         copied = bring_back(file, folder, job.name, unchanged_since(began))
@@ -57,7 +56,7 @@ def conflict_text(copied: Downloaded) -> str:
 
 
 def _named(files: Sequence[KeptFile]) -> list[str]:
-    """Files; or folders, where they have several files or only event files."""
+    """Files; or folders with several files or only event files."""
     of_folders = Counter(file.path.rpartition("/")[0] for file in files)
     names: dict[str, None] = {}
     for file in files:

@@ -1,4 +1,4 @@
-"""`trackside keys`: who may call the server, and what they may do."""
+"""`trackside keys`: manages who may call the server, and what they may do."""
 
 import sys
 import time
@@ -72,7 +72,7 @@ def create(label: str, rights: str, limit: str | None, quota: str | None, json: 
     most = Limit() if limit is None else Limit.parse(limit)
     found = access_keys(Settings.load())
     others = [key.id for key in found.all() if key.label == label]
-    from trackside.api.keys import Rights  # there, now that the extra is known to be installed
+    from trackside.api.keys import Rights  # available, now that the extra is known to be installed
 
     made, secret = found.create(
         label,
@@ -220,7 +220,7 @@ def team_key(file: Path) -> None:
 
 
 def _parsed_quota(text: str, option: str) -> int | None:
-    from trackside.jobs.retention import parse_quota  # not for a listing
+    from trackside.jobs.retention import parse_quota  # not needed for a listing
 
     return parse_quota(text, option)
 
@@ -234,7 +234,7 @@ def _print_secret(key_id: str, secret: str, json: bool) -> None:
 
 
 def _used_by(labels: Collection[str]) -> dict[str, int]:
-    """Walks through the jobs of these, and loads nothing where there are none."""
+    """Walks through the jobs of these owners; imports nothing if there are none."""
     if not labels:
         return {}
     from trackside.jobs.jobs import Jobs
@@ -243,7 +243,7 @@ def _used_by(labels: Collection[str]) -> dict[str, int]:
 
 
 def _record(key: "AccessKey", quotas: Mapping[str, int], used: Mapping[str, int]) -> dict[str, Any]:
-    """As it is shown: with the quota that counts for its label, and without its secret."""
+    """As displayed: with the quota in effect for its label, and without its secret."""
     record = {name: value for name, value in asdict(key).items() if name != "sealed"}
     return {**record, "quota_bytes": quotas.get(key.label), "used_bytes": used.get(key.label)}
 

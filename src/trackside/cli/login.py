@@ -1,4 +1,4 @@
-"""`trackside login`: from now on the jobs of a server."""
+"""`trackside login`: use the jobs of a server from now on."""
 
 import sys
 from contextlib import suppress
@@ -19,7 +19,7 @@ from trackside.profiles import (
 from trackside.settings import Settings, environment
 
 _NOBODY = Key("nobody", "nobody")
-"""To check whether a server responds at all: it rejects this one."""
+"""To check whether a server responds at all: it rejects this key."""
 
 
 @click.command(short_help="Use the jobs of a server from now on.")
@@ -58,7 +58,7 @@ def _key(url: str, settings: Settings) -> Key:
     except click.Abort:
         if sys.stdin.isatty():
             raise KeyboardInterrupt from None
-        raise KeyRefused(no_key(url)) from None  # no terminal to type one at
+        raise KeyRefused(no_key(url)) from None  # no terminal to type it at
 
 
 def _try(server: Server, settings: Settings) -> None:

@@ -1,4 +1,4 @@
-"""`trackside logs`: what a job's script wrote."""
+"""`trackside logs`: prints the output of a job's script."""
 
 import sys
 from collections import deque

@@ -1,4 +1,4 @@
-"""A job's use of the machine in short: the mean and peak of each figure of `machine_curves`."""
+"""A job's machine usage in short: the mean and peak of each figure of `machine_curves`."""
 
 import re
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ from trackside.curves.machine_curves import FIGURES
 
 
 def machine_use(curves: Curves) -> dict[str, dict[str, Any]]:
-    """What to tag, mean and peak: over all hosts, in the order in which people ask."""
+    """Label to tag, mean and peak: over all hosts, most interesting first."""
     series = [one for one in curves.scalars.values() if is_machine(one) and len(one)]
     by_tag: dict[str, list[Series]] = {}
     for one in series:
@@ -25,7 +25,7 @@ def machine_use(curves: Curves) -> dict[str, dict[str, Any]]:
 
 
 def _listed(tags: Iterable[str]) -> dict[str, str]:
-    """Label to tag: the machine's, then those of one GPU after another."""
+    """Label to tag: the machine's, then each GPU's."""
     numbers = sorted({int(found[1]) for tag in tags if (found := re.match(r"gpu_(\d+)/", tag))})
     labelled = [figure for figure in FIGURES if figure.label]
     listed = {figure.label: figure.tag for figure in labelled if not figure.is_of_gpu}
@@ -45,7 +45,7 @@ def _figures(of_hosts: list[Series]) -> dict[str, float]:
 
 
 def _mean(series: Series) -> float:
-    """Each point is a mean since the one before it, which is not always equally long ago."""
+    """Each point is a mean since the previous one, at varying intervals."""
     lasted = numpy.diff(series.times, prepend=series.times[0] - 1.0).clip(min=0.0)
     if not lasted.any():
         return float(series.values.mean())

@@ -1,6 +1,6 @@
-"""The entry point of the command line: its commands, and how errors are shown.
+"""The entry point of the command line: its commands, and error handling.
 
-Each command is a file of its own, imported only when it is called or listed.
+Each command has its own file, imported only when it is called or listed.
 """
 
 import logging
@@ -19,8 +19,9 @@ from trackside.settings import Settings, choose_profile
 from trackside.texts.terminal_text import visible
 
 OWN_PROCESS = "own process"
-"""The context's object where nothing but the command line runs in this process, which may be forked
-then; programs that call `main` themselves do not say so."""
+"""The context's object if this process runs only the command line, and so may be forked; programs
+that call `main` themselves do not set it.
+"""
 
 GROUPS = {
     "Jobs": ("run", "jobs", "show", "logs", "stop", "artifacts", "delete"),
@@ -47,7 +48,7 @@ GROUPS = {
         "logout",
     ),
 }
-"""As help shows them."""
+"""As in the help."""
 COMMANDS = tuple(name for names in GROUPS.values() for name in names)
 """Each is the function of that name in the module of that name."""
 SUMMARIES = {
@@ -75,7 +76,7 @@ SUMMARIES = {
     "login": "Use the jobs of a server from now on.",
     "logout": "Use the jobs of this machine again.",
 }
-"""The first sentence of each command's help, so that `trackside --help` loads none of them."""
+"""The first sentence of each command's help, so that `trackside --help` imports none of them."""
 SYNONYMS = {
     "cancel": "stop",
     "clean": "gc",
@@ -97,7 +98,7 @@ SYNONYMS = {
     "tail": "logs",
     "train": "run",
 }
-"""What other programs call them."""
+"""Names that other programs use for them."""
 
 
 class Commands(click.Group):
@@ -132,7 +133,7 @@ class Commands(click.Group):
         try:
             super().invoke(ctx)
         except BrokenPipeError:
-            raise  # the reader of our output has seen enough
+            raise  # the reader of our output has closed it
         except KeyboardInterrupt:
             ctx.exit(INTERRUPTED)
         except click.exceptions.NoArgsIsHelpError:
@@ -189,13 +190,14 @@ def _show_version(ctx: click.Context) -> None:
 
 
 def _summary(name: str) -> click.Command:
-    """What help needs of a command, without loading it."""
+    """What the help needs of a command, without importing it."""
     return click.Command(name, help=SUMMARIES[name])
 
 
 def _hear_interrupts() -> None:
-    """A shell without job control starts what is in its background with SIGINT ignored, which
-    children inherit: nobody who sends it could end the wait for a job."""
+    """A shell without job control starts background commands with SIGINT ignored, which children
+    inherit: the wait for a job could not be interrupted.
+    """
     is_ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     if is_ignored and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -214,14 +216,14 @@ def _unknown_command(given: str) -> str:
 
 
 def _print_usage_error(wrong: click.UsageError) -> None:
-    """As click does, and wrapped."""
+    """As click does, but wrapped."""
     if wrong.ctx is not None:
         print_message(f"{wrong.ctx.get_usage()}\nTry '{wrong.ctx.command_path} --help' for help.\n")
     print_message(f"Error: {visible(wrong.format_message())}{_newest_job(wrong)}")
 
 
 def _newest_job(wrong: click.UsageError) -> str:
-    """For who has left out the job: mostly it is the one just started."""
+    """For a command without a job: usually the one just started is meant."""
     if not isinstance(wrong, click.MissingParameter):
         return ""
     from trackside.cli.job_names import is_job, newest
@@ -235,7 +237,7 @@ def _newest_job(wrong: click.UsageError) -> str:
 
 
 def _way_out(failure: BaseException) -> str:
-    """Of a home in which nothing can be written."""
+    """Advice for a home that is not writable."""
     if not isinstance(failure, OSError):
         return ""
     home = Settings.load().home

@@ -9,7 +9,7 @@ from trackside.cli.terminal import Terminal
 from trackside.texts.terminal_text import visible
 
 _AGAIN_SECONDS = 60.0
-"""What is still so after this is worth a second word."""
+"""If the condition still holds after this long, it is printed again."""
 
 
 def print_message(text: str) -> None:
@@ -23,7 +23,7 @@ def print_warnings() -> None:
 
 
 class _Warnings(logging.Handler):
-    """Several parts of one command may warn of the same: it is printed once."""
+    """Several parts of one command may log the same warning: it is printed once."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)

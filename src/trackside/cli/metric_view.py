@@ -1,5 +1,6 @@
-"""A job's curves on a terminal: charts of those that its script drew, a table of all others. Pure;
-`metrics` reads and prints."""
+"""A job's curves on a terminal: charts for the script's own, a table for all others. Pure;
+`metrics` reads and prints.
+"""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -26,9 +27,9 @@ COLUMNS = ("METRIC", *NUMBERS, "CURVE")
 SPARE = ("POINTS", "STEP")
 MOST_CHARTS = 6
 MOST_LINES = 4
-"""In one chart; more could not be told apart."""
+"""Lines per chart; more would be indistinguishable."""
 _ROWS = {1: 18, 2: 14, 3: 12, 4: 11}
-"""Of a chart, by how many there are; of more, 10."""
+"""Rows of a chart, by the number of charts; 10 for more."""
 _LEAST_CHART = FRAME_ROWS + LEAST_ROWS + 1
 
 
@@ -54,7 +55,7 @@ def view(
 def table_rows(
     curves: Sequence[Curve], *, is_grouped: bool, is_ascii: bool = False
 ) -> Iterator[list[Cell]]:
-    """With `is_grouped`, the machine's long names stand below what they have in common."""
+    """With `is_grouped`, the machine's long names are grouped below their common part."""
     above = ""
     for curve in curves:
         run = curve.series.run
@@ -97,8 +98,9 @@ def _row(curve: Curve, name: str, is_ascii: bool) -> list[Cell]:
 
 
 def _charted(curves: Sequence[Curve]) -> list[list[Curve]]:
-    """The script's own; where it has none, the hook's; where there is nothing else, all. A curve
-    that is level, or one point, is told as well by a row."""
+    """The script's own; without any, the hook's; without those, all. A constant curve, or a single
+    point, needs only a row.
+    """
     for most in (Origin.LOG, Origin.HOOK, Origin.MACHINE):
         found = [curve for curve in curves if curve.origin <= most]
         if found:

@@ -24,7 +24,7 @@ from trackside.texts.terminal_text import visible
 
 FOLLOW_SECONDS = 1.0
 _ALSO_FOR_LIVE = 2
-"""Lines above the curves: the job and how far it is."""
+"""Lines above the curves: the job and its progress."""
 
 
 @click.command(short_help="Show the curves of a job in the terminal.")
@@ -73,13 +73,13 @@ def metrics(
             else:
                 _print(kept or _nothing(tag, len(chosen(curves, tag, system=True))), is_drawn)
     except KeyboardInterrupt:
-        print()  # behind what the terminal shows for Ctrl-C
+        print()  # after the ^C that the terminal echoes
         raise
     _print_skipped(known.describe(), follower)
 
 
 def chosen(curves: Curves, tag: str, *, system: bool) -> list[Curve]:
-    """Those with `tag` in their name, the machine's only with `system`."""
+    """Curves with `tag` in their name, the machine's only with `system`."""
     return [
         curve
         for curve in all_curves(curves)
@@ -109,7 +109,7 @@ def summary(curve: Curve) -> dict[str, Any]:
 def _readings(
     job: TrainingJob, follower: Follower, *, follow: bool
 ) -> Iterator[tuple[Mapping[str, Any], Curves]]:
-    """Once; or each time that there is something new, until the job has ended."""
+    """Once; or whenever there is something new, until the job has ended."""
     first = True
     while True:
         described = job.describe()
@@ -162,7 +162,7 @@ def _is_unicode() -> bool:
 
 
 def _print_skipped(described: Mapping[str, Any], follower: Follower) -> None:
-    if Status(described["TrainingJobStatus"]).is_final:  # else the rest may be on its way
+    if Status(described["TrainingJobStatus"]).is_final:  # otherwise the rest may still arrive
         for path, num_bytes in follower.curves.unread_bytes.items():
             text = (
                 f"The last {num_bytes:,} bytes of {path!r} are no whole record; they were skipped."

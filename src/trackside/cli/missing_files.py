@@ -1,4 +1,4 @@
-"""Files beside a script that it needs, and that stay behind when only the script is packed."""
+"""Detects files next to a script that it needs and that are not packed with the script alone."""
 
 import ast
 import os
@@ -15,7 +15,7 @@ _MISSING = (
     re.compile(r"(?P<path>[^\s:'\"]+): No such file or directory"),
     re.compile(r"FileNotFoundError: .*?(?P<path>/opt/ml/code/[^\s'\"]*[^\s'\".,])"),
 )
-"""How Python, NumPy, shells and datasets name a file that they did not find."""
+"""Messages of Python, NumPy, shells and datasets for a missing file."""
 _REQUIREMENTS = "requirements.txt"
 
 
@@ -36,15 +36,16 @@ def warnings(entry_point: str) -> list[str]:
 
 
 def advice(cause: str, entry_point: str | None, source_dir: str | None) -> str:
-    """What to do about a file that the script did not find and that is where the job was started
-    from, or beside the script; "" for any other failure."""
+    """Advice on a file that the script did not find but that exists where the job was started, or
+    next to the script; "" for any other failure.
+    """
     script = Path(entry_point).expanduser() if entry_point else None
     packed = Path(source_dir or ".") if source_dir or script is None else None
     folders = [Path("."), *([script.parent] if script else [])]
     for named in _named_files(cause):
         for folder in folders:
             if packed is not None and (packed / named).exists():
-                continue  # it was left out for another reason
+                continue  # left out for another reason
             if (folder / named).exists():
                 return _take_along(named, folder, script)
     return ""
@@ -90,8 +91,9 @@ def _left_behind(script: Path) -> Iterator[str]:
 
 
 def _imported(script: Path) -> set[str]:
-    """Names of top-level modules, wherever in the script they are imported; none if it cannot be
-    read, of which others tell."""
+    """Names of imported top-level modules, anywhere in the script; empty if it cannot be parsed,
+    which is reported elsewhere.
+    """
     try:
         with catch_warnings():
             simplefilter("ignore", SyntaxWarning)

@@ -1,4 +1,4 @@
-"""`%load_ext trackside`: a notebook's kernel set up as `trackside env` sets up a shell."""
+"""`%load_ext trackside`: sets up a notebook's kernel as `trackside env` does a shell."""
 
 import importlib
 import importlib.util
@@ -25,7 +25,7 @@ from trackside.settings import Settings, environment
 
 _CONNECT_SECONDS = 2.0
 _kept: dict[str, str] = {}
-"""The user's own keys, as this kernel had them: programs that it starts do not find them."""
+"""The user's own keys of this kernel: hidden from programs that it starts."""
 
 
 def set_up() -> None:
@@ -74,7 +74,7 @@ def _apply(changes: Iterable[Change]) -> None:
 
 
 def _botocore_handlers() -> list[ModuleType]:
-    """None in a kernel without boto3, where there is nobody to lead anywhere."""
+    """None in a kernel without boto3, which needs no redirection."""
     if importlib.util.find_spec("botocore") is None:
         return []
     return [importlib.import_module("botocore.handlers")]

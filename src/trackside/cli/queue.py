@@ -1,4 +1,4 @@
-"""`trackside queue`: who waits for this machine, or for the server's, and why."""
+"""`trackside queue`: which jobs wait for this machine, or for the server's, and why."""
 
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -53,8 +53,9 @@ def queue(json: bool) -> None:
 
 
 def why_waiting(known: "JobReader", name: str) -> str:
-    """Of a job that is Pending: its place in the queue and what it waits for; empty when it has
-    started meanwhile, or an older server does not say."""
+    """For a Pending job: its position in the queue and what it waits for; empty if it has started
+    meanwhile, or with an older server.
+    """
     try:
         waiting = _view(known).waiting
     except ServerError:
@@ -70,7 +71,7 @@ def _view(known: "JobReader") -> QueueView:
 
 
 def _limits(settings: Settings) -> LimitOf:
-    """Looked up for the first job that waits: most often there is none."""
+    """Read for the first queued job: usually there is none."""
     read = cache(_read_limits)
     return lambda who: read(settings)(who)
 
@@ -79,7 +80,7 @@ def _read_limits(settings: Settings) -> LimitOf:
     try:
         return access_keys(settings).limits(settings.jobs_per_key)
     except MissingExtra:
-        return no_limit  # nor can there be a server that keeps to them
+        return no_limit  # nor can there be a server that enforces them
     except KeysElsewhere as error:
         print_message(f"Note: limits of owners are left out. {error}")
         return no_limit

@@ -1,4 +1,4 @@
-"""`trackside reindex`: finds every job again from what is stored."""
+"""`trackside reindex`: rebuilds the index from what is stored."""
 
 from pathlib import Path
 

@@ -1,7 +1,7 @@
-"""The command that runs a job again, with the code that was stored with it, from its description;
-one that ran in a folder itself runs there.
+"""The command that runs a job again with its stored code, from its description; a job that ran in
+place runs in its folder.
 
-Also of jobs that no command started; what `trackside run` has no option for is named.
+Also for jobs that no command started; what `trackside run` has no option for is listed.
 """
 
 import json
@@ -14,9 +14,9 @@ from trackside.quick_dataclass import dataclass
 from trackside.texts.secret_names import hidden, hide_in_arguments
 
 _OWN = "sagemaker_"
-"""Begins hyperparameters that say what runs, and how."""
+"""Prefix of hyperparameters that say what to run, and how."""
 _ALL = ("Checkup", "StalledTrainingRule")
-"""What `--rule all` stands for; see `rules/capture_plan`."""
+"""The rules of `--rule all`; see `rules/capture_plan`."""
 _OF_RULE = ("rule_to_invoke", "source_s3_uri", "action_json")
 _STOP = "stoptraining"
 _LAUNCHERS = {
@@ -26,15 +26,15 @@ _LAUNCHERS = {
 _PROCESSES = "sagemaker_mpi_num_of_processes_per_host"
 _DEFAULT_GRACE_SECONDS = 120
 _PLANNED = ("reductions", "exclude_regex")
-"""Parameters of collections that are saved for rules, and were not asked for by name."""
+"""Parameters of collections that are saved for rules, not requested by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
     words: tuple[str, ...]
-    """Secrets are `***`; empty when `trackside run` cannot start such a job."""
+    """Secrets are `***`; empty if `trackside run` cannot start such a job."""
     left_out: tuple[str, ...]
-    """What of the job the command does not say."""
+    """What the command cannot express."""
 
     @property
     def command(self) -> str:
@@ -42,13 +42,13 @@ class Repeated:
 
 
 def own_parameters(described: Mapping[str, Any]) -> dict[str, str]:
-    """The hyperparameters that are the script's."""
+    """The script's own hyperparameters."""
     given = described.get("HyperParameters", {})
     return {name: value for name, value in given.items() if not name.startswith(_OWN)}
 
 
 def plain(described: Mapping[str, Any], name: str) -> str:
-    """Of a hyperparameter that says what runs: clients send it as JSON, or bare."""
+    """Hyperparameters that say what to run: clients send them as JSON, or plain."""
     text = str(described.get("HyperParameters", {}).get(name, ""))
     with suppress(ValueError):
         found = json.loads(text)
@@ -76,7 +76,7 @@ def _what_runs(
     described: Mapping[str, Any], options: Mapping[str, Any]
 ) -> tuple[list[str], Sequence[str]] | None:
     source = plain(described, "sagemaker_submit_directory")
-    if source.startswith("/"):  # an archive, and no folder to be packed
+    if source.startswith("/"):  # an archive, not a folder to pack
         source = f"file://{source}"
     words = ["--source-dir", source] if source else []
     if folder := options.get("InPlace"):  # nothing was stored: it ran in the folder itself
@@ -181,7 +181,7 @@ def _left_out(described: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _is_special(channel: Mapping[str, Any]) -> bool:
-    """Whether it is more than a name and a location."""
+    """Whether it has more than a name and a location."""
     source = channel["DataSource"]["S3DataSource"]
     usual = (
         source.get("S3DataType", "S3Prefix") == "S3Prefix",

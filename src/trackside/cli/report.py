@@ -1,4 +1,4 @@
-"""`trackside report`: all there is about a job, as one page."""
+"""`trackside report`: everything about a job, as one page."""
 
 import webbrowser
 from datetime import UTC, datetime
@@ -63,7 +63,7 @@ def report(job: str, output: Path | None, is_opened: bool) -> None:
 
 
 def gather(name: str, known: "JobService") -> Material:
-    """What is on record about the job now; each part that cannot be read is a gap."""
+    """The job's current data; each part that cannot be read is a gap."""
     described = known.describe(name)
     home = known.settings.home
     gaps: list[str] = []
@@ -97,7 +97,7 @@ def gather(name: str, known: "JobService") -> Material:
 
 
 def _packages(job: TrainingJob, home: Path) -> ScriptPackages | None:
-    """Of the first host; None where the script has not ended, or was started by somebody else."""
+    """Of the first host; None if the script has not ended, or Trackside did not start it."""
     place = locate(job.environment_uri, home=home).child(f"{FIRST_HOST}.json")
     try:
         return from_bytes(place.store.get(place.key))
@@ -141,14 +141,14 @@ def _opened_trial(place: Location, home: Path, gaps: list[str]) -> Trial | None:
         gaps.append(f"The saved tensors cannot be read: {error}")
         return None
     if trial is not None:
-        trial.dynamic_refresh = False  # one page, one state
+        trial.dynamic_refresh = False  # one page, one consistent state
     return trial
 
 
 def _profile(
     job: TrainingJob, home: Path, gaps: list[str]
 ) -> tuple[Profile | None, ProfilerReport | None]:
-    """With the profiler's rules, which have looked at all that there is."""
+    """With the profiler's rules, evaluated on all data."""
     where = job.profiler_artifacts_path
     if where is None:
         gaps.append(

@@ -16,7 +16,7 @@ from trackside.texts.shown_names import shown_name
 
 MOST_FIGURES = 4
 MOST_FILES = 12
-"""Kept files that are named."""
+"""Number of kept files listed."""
 _RUNNING = ("InProgress", "Stopping")
 _MODEL = "/output/model.tar.gz"
 
@@ -46,7 +46,7 @@ def head(
 
 
 def _figures(described: Mapping[str, Any], curves: Curves | None) -> list[Fact]:
-    """The metrics that the job defines; else the last values of the curves that say most."""
+    """The metrics that the job defines; else the last values of the most useful curves."""
     defined = {
         each["Name"] for each in described["AlgorithmSpecification"].get("MetricDefinitions", ())
     }
@@ -80,7 +80,7 @@ def _facts(described: Mapping[str, Any]) -> Iterator[Fact]:
 def _phases(described: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
     for each in described["SecondaryStatusTransitions"]:
         end = each.get("EndTime") or datetime.now(UTC)
-        if each["Status"] != described["TrainingJobStatus"]:  # the final one lasts for ever
+        if each["Status"] != described["TrainingJobStatus"]:  # the final one never changes
             yield each["Status"], max(0.0, (end - each["StartTime"]).total_seconds())
 
 

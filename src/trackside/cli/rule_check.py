@@ -1,4 +1,4 @@
-"""Built-in and custom rules tried on what a job has saved, for `trackside rules check`."""
+"""Evaluates built-in and custom rules on a job's saved data, for `trackside rules check`."""
 
 import sys
 import tempfile
@@ -29,14 +29,14 @@ Check = Callable[[Saved], Verdict]
 
 
 def check_rules(job: str, named: Sequence[rule_options.Named]) -> list[Verdict]:
-    """What each of these rules makes of what the job, or a trial at a location, has saved."""
+    """The result of each rule on the data of the job, or of a trial at a location."""
     checks = _ready(rule_options.rules_of(named, ()))
     saved = _saved(job)
     return [check(saved) for check in checks]
 
 
 def _ready(rules: Sequence[AnyRule]) -> list[Check]:
-    """`InputError` with all that is wrong with the built-in ones."""
+    """`InputError` with everything wrong with the built-in rules."""
     checks: list[Check] = []
     problems: list[str] = []
     for rule in rules:
@@ -56,7 +56,7 @@ def _ready(rules: Sequence[AnyRule]) -> list[Check]:
 
 
 def _problem(rule: AnyRule, wrong: Violation) -> str:
-    """Of a rule that is unknown, the sentence that names it says all."""
+    """For an unknown rule, the sentence that names it is sufficient."""
     if wrong.field == ".rule_to_invoke":
         return wrong.advice
     return str(Violation(f"{rule.name}{wrong.field}", wrong.value, wrong.advice))

@@ -1,4 +1,4 @@
-"""Rules as they are named on the command line: `DeadRelu:threshold_layer=80`, `my.py:MyRule`."""
+"""Rules as given on the command line: `DeadRelu:threshold_layer=80`, `my.py:MyRule`."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -9,7 +9,7 @@ import click
 
 from trackside.quick_dataclass import dataclass
 
-if TYPE_CHECKING:  # loaded when there are rules
+if TYPE_CHECKING:  # imported when there are rules
     from trackside.sdk.rule import AnyRule
 
 FORM = "NAME[:PARAMETER=VALUE,…]"
@@ -22,7 +22,7 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """One rule as it was typed. `file` for one of the user's own."""
+    """One rule as typed. `file` is set for a custom rule."""
 
     name: str
     parameters: dict[str, str] = field(default_factory=dict)
@@ -30,12 +30,12 @@ class Named:
 
 
 def parse(ctx: click.Context, option: click.Parameter, given: tuple[str, ...]) -> list[Named]:
-    """A callback for an option that may be repeated."""
+    """A callback for a repeatable option."""
     return [_parse_one(ctx, option, text) for text in given]
 
 
 def rules_of(named: Sequence[Named], stopping: Sequence[Named]) -> "list[AnyRule]":
-    """The rules, each once and under a name of its own; those of `stopping` stop the job."""
+    """The rules, each once and under a unique name; those in `stopping` stop the job."""
     asked = _expanded(named)
     stops: list[Named] = []
     for stop in _expanded(stopping):
@@ -82,7 +82,7 @@ def _parameters(
 
 
 def _expanded(named: Iterable[Named]) -> list[Named]:
-    """`all` gives way to rules that are named themselves; what is given twice is there once."""
+    """`all` yields to rules that are named explicitly; duplicates are dropped."""
     single = [each for each in named if each.name != ALL or each.file]
     if any(each.name == ALL and not each.file for each in named):
         from trackside.rules import capture_plan
@@ -97,7 +97,7 @@ def _expanded(named: Iterable[Named]) -> list[Named]:
 
 
 def _is_meant(named: Named, stop: Named) -> bool:
-    """`--stop-on Overfit` means the Overfit that was asked for, whatever its parameters."""
+    """`--stop-on Overfit` matches the Overfit that was requested, whatever its parameters."""
     is_same = _make(named).invokes == _make(stop).invokes and named.file == stop.file
     return is_same and stop.parameters in ({}, named.parameters)
 
@@ -118,7 +118,7 @@ def _make(named: Named) -> "AnyRule":
     try:
         found = catalog.find(named.name)
     except catalog.UnknownRule:
-        return built_in(named.name, **named.parameters)  # refused with all that is wrong
+        return built_in(named.name, **named.parameters)  # rejected together with other problems
     make = built_in if issubclass(found, TensorRule) else built_in_profiler
     return make(found.name(), **named.parameters)
 

@@ -18,7 +18,7 @@ from trackside.rules import catalog
 from trackside.rules.parameters import Parameter
 
 ISSUES_FOUND = 4
-"""The exit code of a check that found something; 1 to 3 mean that the check itself failed."""
+"""The exit code of a check with findings; 1 to 3 mean that the check itself failed."""
 _EXAMPLES = {
     "collection_names": "gradients",
     "other_trials": "s3://bucket/out/earlier-job/debug-output",
@@ -27,7 +27,7 @@ _EXAMPLES = {
 
 
 class Rules(click.Group):
-    """`rules check` is a command of its own; any other word is the name of a rule."""
+    """`rules check` is a subcommand; any other word is the name of a rule."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -206,7 +206,7 @@ def _default(parameter: Parameter) -> str:
 
 
 def _example(rule: catalog.Entry) -> str:
-    """With what it requires, and the number that is most likely to be changed."""
+    """With its required parameters, and the number that is most likely to be changed."""
     profiler_rules = [each for each in catalog.entries().values() if each.is_profiler_rule]
     shared = _shared(profiler_rules)
     numbers = [

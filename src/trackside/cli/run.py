@@ -1,6 +1,6 @@
-"""`trackside run`: a script becomes a job.
+"""`trackside run`: runs a script as a job.
 
-Options carry the names of the estimator's arguments, and are handed on as they are.
+Options have the names of the estimator's arguments, and are passed on unchanged.
 """
 
 import os
@@ -27,7 +27,7 @@ from trackside.records.layout import FIRST_HOST
 from trackside.settings import Settings, environment
 from trackside.texts.terminal_text import visible
 
-if TYPE_CHECKING:  # loaded once the job's supervisor is on its way
+if TYPE_CHECKING:  # imported once the job's supervisor has been started
     from trackside.sdk.job import TrainingJob
 
 _LAUNCHERS = {"torchrun": "torch_distributed", "mpi": "mpi"}
@@ -322,7 +322,7 @@ def run(
 
 
 def _stand_by(ctx: click.Context) -> None:
-    """Have a supervisor ready for a job that runs here: it imports while this process does."""
+    """Start a supervisor in advance for a job that runs here: both processes import at once."""
     settings = Settings.load()
     is_here = chosen_server(environment(), settings.home) is None
     if ctx.obj is OWN_PROCESS and is_here and settings.standby == "yes":
@@ -352,7 +352,7 @@ def _aid(cause: str, *, entry_point: str | None, source_dir: str | None) -> str:
 
 
 class _Back:
-    """Where kept files are downloaded, and since when existing files may not be replaced."""
+    """Where kept files are downloaded; files changed since `began` are not replaced."""
 
     def __init__(self, source_dir: str | None) -> None:
         from trackside.sdk.locations import is_remote
@@ -376,7 +376,7 @@ def _after_start(
     if wait:
         if not json:
             print(f"Started {job.name}", flush=True)
-        # After the start, so that the job does not wait for what only its watcher needs.
+        # After the start, so that the job does not wait for imports that only following it needs.
         _until_it_speaks(job)
         from trackside.cli.wait_for_job import wait_for
 
@@ -403,8 +403,9 @@ def _after_start(
 
 
 def _until_it_speaks(job: "TrainingJob") -> None:
-    """For a moment at most: until a job on this machine has a log there is nothing to show, and its
-    processes start sooner where this one does not load what shows it."""
+    """Wait briefly until a job on this machine has a log: before that there is nothing to print,
+    and its processes start faster if this one does not import the printing code yet.
+    """
     home = Settings.load().layout
     folder, until = home.job(job.name), time.monotonic() + _QUIET_SECONDS
     log = folder.host(FIRST_HOST, 1).log
@@ -416,7 +417,7 @@ def _until_it_speaks(job: "TrainingJob") -> None:
 
 
 def _after_end(job: "TrainingJob", *, offers: bool, back: _Back | None, quiet: bool) -> None:
-    """Downloads what the script wrote to its working folder, or prints how to."""
+    """Downloads the script's files from its working folder, or prints how to."""
     from trackside.cli import kept_files
 
     if back is not None:

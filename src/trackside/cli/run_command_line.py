@@ -1,4 +1,4 @@
-"""The command line of `trackside run`: what it runs, its NAME=VALUE options, and errors of a job in
+"""The command line of `trackside run`: the program, NAME=VALUE options, and errors of a job in
 terms of its options.
 
 Arguments after `--` reach the script byte for byte: click parses only those before.
@@ -13,16 +13,16 @@ import click
 
 from trackside.errors import InvalidSpec, Violation
 
-if TYPE_CHECKING:  # loaded when there are rules
+if TYPE_CHECKING:  # imported when there are rules
     from trackside.sdk.rule import AnyRule
 
 _BEHIND = "trackside.behind"
 _EXTRA = re.compile(r"unexpected extra arguments? \((\S+?)[ )]")
-"""The first of those that click does not know what to do with."""
+"""The first of the arguments that click cannot parse."""
 
 
 class Run(click.Command):
-    """Script arguments among our options are an error that shows where they belong."""
+    """Script arguments among our options cause an error that shows where they belong."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         at = args.index("--") if "--" in args else len(args)
@@ -53,7 +53,7 @@ def program_of(ctx: click.Context) -> dict[str, Any]:
 
 
 def _meant_for_script(wrong: click.UsageError, typed: list[str], given: str) -> click.UsageError:
-    """`--epochs` and `epochs=3` alike."""
+    """Both `--epochs` and `epochs=3`."""
     message = wrong.format_message()
     message += "" if message.endswith((".", ")")) else "."
     if not typed[0].startswith("-") and "." not in typed[0]:  # `python`, `torchrun`
@@ -71,7 +71,7 @@ FORM = "NAME=VALUE"
 def as_mapping(
     ctx: click.Context, option: click.Parameter, given: tuple[str, ...]
 ) -> dict[str, str]:
-    """A callback for such an option; a name that is given twice is a mistake."""
+    """A callback for such an option; a repeated name is an error."""
     mapping: dict[str, str] = {}
     for text in given:
         name, equals, value = text.partition("=")
@@ -89,7 +89,7 @@ _OF_REQUEST = {
     "DebugRuleConfigurations": "--rule",
     "ProfilerRuleConfigurations": "--rule",
 }
-"""Members that are no argument of an estimator."""
+"""Members without an estimator argument."""
 _FIELD = re.compile(r"(?P<head>\w+)(?P<rest>.*)", re.DOTALL)
 _RULE = re.compile(r"rules\[(?P<index>\d+)\]\.rule_parameters(?:\.(?P<parameter>\w+))?")
 _ARGUMENT = re.compile(r"\b[a-z]+(?:_[a-z0-9]+)+\b")
@@ -120,7 +120,7 @@ def in_options(
 
 
 def _option(field: str, names: Mapping[str, str], rules: "Sequence[AnyRule]") -> str:
-    """With the name in it, for options of the form NAME=VALUE; the value shows which of several."""
+    """With the name included, for NAME=VALUE options; the value selects one of several."""
     if found := _RULE.fullmatch(field):
         return _rule_option(rules[int(found["index"])], found["parameter"])
     parts = _FIELD.fullmatch(field)

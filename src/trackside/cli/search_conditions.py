@@ -1,5 +1,4 @@
-"""What a list of jobs is narrowed and sorted by, as it is typed: `lr>0.01`, `team=vision`, `2d`.
-Pure."""
+"""Conditions and sort keys for a list of jobs, as typed: `lr>0.01`, `team=vision`, `2d`. Pure."""
 
 import json
 import operator
@@ -12,7 +11,7 @@ from typing import Any
 import click
 
 Value = str | float
-"""Of a hyperparameter, a tag or a metric."""
+"""The value of a hyperparameter, a tag or a metric."""
 
 _FORM = re.compile(r"\s*(?P<name>.+?)\s*(?P<sign><=|>=|!=|==|=|<|>)\s*(?P<value>.*?)\s*")
 _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
@@ -40,7 +39,7 @@ _KINDS = ("param", "tag", "metric")
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """Of a hyperparameter, a tag or a metric; `kind` only where it was typed: `metric.loss`."""
+    """Of a hyperparameter, a tag or a metric; `kind` only if typed: `metric.loss`."""
 
     text: str
     kind: str = ""
@@ -58,11 +57,11 @@ class Name:
 class Condition:
     name: Name
     sign: str = ""
-    """Empty when it is enough that there is one."""
+    """Empty if any value matches."""
     value: str = ""
 
     def fits(self, held: Value | None) -> bool:
-        """A job without it never fits."""
+        """A job without the name never matches."""
         if held is None or not self.sign:
             return held is not None
         one, other = as_number(held), as_number(self.value)
@@ -93,7 +92,7 @@ def parse_of_kind(kind: str, given: Sequence[str]) -> list[Condition]:
 
 
 def parse_moment(ctx: click.Context, option: click.Parameter, given: str) -> float:
-    """How long ago, or a date; seconds since the epoch."""
+    """A duration before now, or a date; as seconds since the epoch."""
     found = moment(given, datetime.now())
     if found is None:
         advice = (
@@ -139,7 +138,7 @@ def plain_text(value: Value) -> str:
 
 
 def as_parameters(arguments: Sequence[str]) -> Mapping[str, str]:
-    """What a script's arguments say by name: `--lr 0.1`, `--lr=0.1`, `model.lr=0.1`, `--amp`."""
+    """Parameters in a script's arguments: `--lr 0.1`, `--lr=0.1`, `model.lr=0.1`, `--amp`."""
     found: dict[str, str] = {}
     flag = ""
     for word in arguments:

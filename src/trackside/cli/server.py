@@ -1,4 +1,4 @@
-"""`trackside server`: this machine's jobs for the clients of AWS."""
+"""`trackside server`: serves this machine's jobs to AWS clients."""
 
 import ipaddress
 import json
@@ -173,7 +173,7 @@ def url_for(host: str, port: int) -> str:
 
 
 def _check_access(host: str, keys: "AccessKeys") -> None:
-    """A key for this machine is made by itself; others need a key that was created."""
+    """This machine's key is created automatically; other clients need a key created explicitly."""
     if _is_loopback(host):
         keys.own_key()
     elif not keys.all():
@@ -184,7 +184,7 @@ def _check_access(host: str, keys: "AccessKeys") -> None:
 
 
 def _warn_of_shared_user(settings: Settings, keys: "AccessKeys") -> None:
-    """Who may only submit can read by a script what the server's user can."""
+    """Clients that may only submit can read, through a script, whatever the server's user can."""
     run_as = RunAs.parse(settings.run_as)
     labels = {key.label for key in keys.all() if key.rights == "submit" and key.is_good}
     exposed = sorted(label for label in labels if not run_as.choose(label).user)
@@ -198,8 +198,9 @@ def _warn_of_shared_user(settings: Settings, keys: "AccessKeys") -> None:
 
 
 def _keep_own_key(settings: Settings, keys: "AccessKeys") -> None:
-    """For our own clients on this machine, which have no use for what opens sealed ones: it lies
-    beside the master key, for the same eyes."""
+    """For our own clients on this machine, which do not have the master key: stored next to it,
+    with the same permissions.
+    """
     key = keys.own_key()
     record = {"id": key.id, "secret": keys.secret_of(key.id)}
     _keep(settings.layout.server.own_key, record)
@@ -230,7 +231,7 @@ def _warn_of_full_disk(settings: Settings) -> None:
 
 
 def _say_what_is_enforced() -> None:
-    """Jobs wait for what they ask for; that they use no more takes control groups."""
+    """The queue only counts what jobs request; limiting what they use needs control groups."""
     kept = control_group.enforced()
     missing = [name for name, it in (("cores", kept.cpu), ("memory", kept.memory)) if not it]
     if missing:
@@ -242,7 +243,7 @@ def _say_what_is_enforced() -> None:
 
 
 def _settle_storage(settings: Settings, url: str) -> None:
-    """What `s3://` means from now on, here and in the jobs; and whether a team's store answers."""
+    """Sets what `s3://` means from now on, here and in the jobs; and checks a team's store."""
     storage = settings.storage
     if storage and not storage.startswith(OBJECT_STORES):
         raise InvalidSetting(

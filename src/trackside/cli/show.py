@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from trackside.jobs.job_service import JobReader
 
 _LABEL = 17
-"""Columns for what a value is."""
+"""Columns for the labels."""
 LAGGING_SECONDS = 60
-"""A folder with files waiting longer than this is not being kept."""
+"""A folder with files pending longer than this counts as lagging."""
 
 
 @click.command(short_help="Show one job: its status, why it failed, where its files are.")
@@ -52,7 +52,7 @@ def show(job: str, json: bool) -> None:
         print(as_json(described))
         return
     reported = described["Trackside"].get("tags")
-    tags = known.tags(job) if reported is None else reported  # an older server does not tell them
+    tags = known.tags(job) if reported is None else reported  # not returned by an older server
     terminal = Terminal.of_stdout()
     terminal.print_wrapped(_title(described))
     if reason := described.get("FailureReason"):
@@ -86,7 +86,7 @@ def show(job: str, json: bool) -> None:
 
 def _waiting(described: Mapping[str, Any], known: "JobReader") -> Iterator[str]:
     if described["SecondaryStatus"] == Secondary.PENDING:
-        from trackside.cli.queue import why_waiting  # for the few that wait
+        from trackside.cli.queue import why_waiting  # only for queued jobs
 
         yield from filter(None, [why_waiting(known, described["TrainingJobName"])])
 
@@ -160,9 +160,9 @@ def _rules(described: Mapping[str, Any]) -> Iterator[list[Cell]]:
 
 
 def _syncs(described: Mapping[str, Any], now: float) -> Iterator[list[Cell]]:
-    """One row per folder and host; a folder that lags behind is loud about it.
+    """One row per folder and host; a lagging one is highlighted.
 
-    Once the job has ended, only those of which something is missing.
+    Once the job has ended, only folders that are incomplete.
     """
     is_over = Status(described["TrainingJobStatus"]).is_final
     of_hosts = described["Trackside"]["syncs"]
@@ -211,7 +211,7 @@ def _folder(host: str, folder: str, of_hosts: Mapping[str, Any]) -> str:
 
 
 def _print_facts(terminal: Terminal, facts: Iterable[tuple[str, str]]) -> None:
-    """Long values go on below themselves; no word of them is broken, so that it can be copied."""
+    """Long values continue below themselves; words are not broken, so that they can be copied."""
     above = ""
     for label, value in facts:
         shown = "" if label == above else label

@@ -1,4 +1,4 @@
-"""`trackside stop`: ends a job and keeps what it has made."""
+"""`trackside stop`: ends a job and keeps its output."""
 
 import click
 

@@ -1,6 +1,6 @@
-"""Text with colours, how wide it is on a terminal, and where it breaks. Pure; `terminal` prints it.
+"""Styled text: its width on a terminal, and line breaks. Pure; `terminal` prints it.
 
-Wide letters are measured by rich, which is loaded for text that has letters beyond ASCII only.
+Wide characters are measured by rich, which is imported only for text beyond ASCII.
 """
 
 import re
@@ -40,7 +40,7 @@ def chopped(text: str, width: int) -> list[str]:
 
 
 class Text:
-    """Pieces with a style each, as `bold red`; the style of the whole is below all of them."""
+    """Spans with a style each, such as `bold red`, on top of the whole text's style."""
 
     def __init__(self, text: str = "", style: str = "") -> None:
         self._style = style
@@ -68,12 +68,12 @@ class Text:
                 return
 
     def replace(self, at: int, letter: str, style: str) -> None:
-        """One letter by another; `at` may be one past the end."""
+        """Replace one character; `at` may be one past the end."""
         before, after = self.part(0, at), self.part(at + 1)
         self._pieces = [*before._pieces, (letter, f"{self._style} {style}"), *after._pieces]
 
     def part(self, start: int, end: int | None = None) -> "Text":
-        """The letters from `start` to `end`, in their styles."""
+        """The characters from `start` to `end`, with their styles."""
         found, place = Text("", self._style), 0
         for text, style in self._pieces:
             last = len(text) if end is None else end - place
@@ -83,7 +83,7 @@ class Text:
         return found
 
     def wrapped(self, width: int) -> Iterator["Text"]:
-        """Lines broken at words; a word wider than a line goes on in the next."""
+        """Lines broken at words; a word wider than a line continues on the next."""
         start = 0
         for line in self.plain.split("\n"):
             breaks = [0, *_breaks(line, width), len(line)]
@@ -99,7 +99,7 @@ class Text:
         return self if cell_len(plain) <= width else self.part(0, len(chopped(plain, width)[0]))
 
     def rendered(self, *, with_colours: bool = True) -> str:
-        """With the sequences that a terminal understands."""
+        """With terminal escape sequences."""
         pieces = groupby(self._pieces, lambda piece: _codes(piece[1], with_colours))
         joined = ((codes, "".join(text for text, _ in alike)) for codes, alike in pieces)
         return "".join(f"\x1b[{codes}m{text}\x1b[0m" if codes else text for codes, text in joined)

@@ -1,5 +1,6 @@
-"""How a table fits a terminal: which columns it keeps, how wide each is, and where a cell breaks.
-Pure; `tables` draws."""
+"""Table layout for a terminal: which columns to keep, their widths, and line breaks in cells. Pure;
+`tables` draws.
+"""
 
 import textwrap
 from collections.abc import Collection, Sequence
@@ -9,12 +10,12 @@ from trackside.quick_dataclass import dataclass
 
 GAP = 2
 INDENT = 4
-"""Of a row whose first cell stands on a line of its own."""
+"""Indent of a row whose first cell is on a line of its own."""
 LEAST_TEXT = 20
-"""Columns that the last one needs, to be read as text and not letter by letter."""
+"""Minimum columns for the last one, to be readable as text."""
 LEAST_CURVE = 6
 LEAST_EVEN = 11
-"""What a figure with its unit takes: `652.7 kB/s`."""
+"""The width of a figure with its unit: `652.7 kB/s`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +23,11 @@ class Layout:
     kept: tuple[int, ...]
     """Which columns are shown."""
     widths: tuple[int, ...]
-    """Of those; what is longer goes on below."""
+    """Of those; longer cells continue below."""
     is_stacked: bool = False
-    """The first is above the others instead of beside them."""
+    """The first column is above the others instead of next to them."""
     is_even: bool = False
-    """All are to be seen at once, so that not even a long word may reach into the next."""
+    """All are shown at once, so that not even a long word may overlap the next."""
 
 
 def fitting(
@@ -37,8 +38,9 @@ def fitting(
     spare: Collection[str] = (),
     least: int = LEAST_TEXT,
 ) -> Layout:
-    """Columns of `spare` are left out one after the other until the rest has room. Then the last
-    one gives way down to `least`; and if that does not do, the first gets a line of its own."""
+    """Columns of `spare` are dropped one by one until the rest fits. Then the last one shrinks down
+    to `least`; and if that is not enough, the first gets a line of its own.
+    """
     kept = list(range(len(names)))
     for name in (None, *spare):
         if name is not None and _total(natural, kept) > room:
@@ -52,8 +54,9 @@ def fitting(
 
 
 def even(natural: Sequence[int], room: int) -> list[Layout]:
-    """Columns that are to be compared: as many as fit stand beside the first, each as wide as it
-    wants or, where that is too much, as the others; more of them in tables below."""
+    """Columns to compare: as many as fit next to the first, each at its natural width or, if that
+    is too much, equally wide; the rest in tables below.
+    """
     label, wanted = natural[0], natural[1:]
     if not wanted or _total(natural, range(len(natural))) <= room:
         return [Layout(tuple(range(len(natural))), tuple(natural))]
@@ -69,14 +72,15 @@ def even(natural: Sequence[int], room: int) -> list[Layout]:
 
 
 def broken(text: str, width: int, *, in_words: bool) -> list[str]:
-    """At spaces; nothing is left out. A word that is too long runs over the edge, so that a
-    location can still be copied, unless `in_words`."""
+    """At spaces; nothing is cut. A word that is too long overflows, so that a location can still be
+    copied, unless `in_words`.
+    """
     if cell_len(text) <= width:
         return [text]
     lines = textwrap.wrap(text, width, break_long_words=in_words, break_on_hyphens=in_words)
     if not in_words:
         return lines
-    # It counts letters, some of which take two columns.
+    # It counts characters, some of which take two columns.
     return [part for line in lines for part in chopped(line, width)]
 
 

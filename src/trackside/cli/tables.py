@@ -1,4 +1,4 @@
-"""Tables on a terminal; the same columns, uncoloured and unbroken, where output goes elsewhere."""
+"""Prints tables on a terminal; the same columns, uncoloured and unwrapped, elsewhere."""
 
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -28,17 +28,17 @@ _STYLES = {
 }
 _HARD_SPACE = "\xa0"
 _SPACES = re.compile(r"[ \t\n\r\f\v]+")
-"""Without the hard one, which holds a figure and its unit together until the cell is drawn."""
+"""Without the no-break space, which holds a figure and its unit together until drawing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """Untrusted text is made harmless when drawn, and never read as markup."""
+    """Untrusted text is escaped when drawn, and never read as markup."""
 
     text: str
     style: str = ""
     at_width: Callable[[int], str] | None = None
-    """For what is drawn anew to fit, such as a curve, instead of being broken over lines."""
+    """For content that is redrawn to fit, such as a curve, instead of wrapped."""
 
     @property
     def shown(self) -> str:
@@ -49,7 +49,7 @@ Row = Sequence[Cell]
 
 
 def together(text: str) -> str:
-    """The text, not to be broken inside."""
+    """The text, not to be wrapped."""
     return text.replace(" ", _HARD_SPACE)
 
 
@@ -64,7 +64,7 @@ def print_table(
     numbers: Collection[str] = (),
     spare: Sequence[str] = (),
 ) -> None:
-    """As `table_lines` has it."""
+    """See `table_lines`."""
     terminal = Terminal.of_stdout()
     for line in table_lines(columns, rows, terminal.width, numbers=numbers, spare=spare):
         terminal.print(line)
@@ -78,11 +78,10 @@ def table_lines(
     numbers: Collection[str] = (),
     spare: Sequence[str] = (),
 ) -> Iterator[Text]:
-    """Columns of `numbers` stand one below the other by their last digits.
+    """Columns of `numbers` are aligned by their last digits.
 
-    On a narrow terminal those with nothing in them and those of `spare` are left out in turn;
-    all others are shown whole, the last one over several lines, the first above the others if
-    need be.
+    On a narrow terminal, empty columns and those of `spare` are dropped in turn; all others are
+    shown completely, the last one over several lines, the first above the others if needed.
     """
     least = LEAST_CURVE if any(row[-1].at_width for row in rows) else LEAST_TEXT
     widths = _widths(columns, rows)
@@ -93,7 +92,7 @@ def table_lines(
 
 
 def print_side_by_side(columns: Sequence[str], rows: Sequence[Row]) -> None:
-    """The first column says what the others are to be compared by. Nothing is left out."""
+    """The first column labels what is compared. Nothing is left out."""
     terminal = Terminal.of_stdout()
     for number, layout in enumerate(even(_widths(columns, rows), terminal.width)):
         if number:
@@ -142,7 +141,7 @@ def _drawn(cell: Cell, width: int, *, in_words: bool) -> list[Text]:
 def _beside(
     cells: Sequence[Sequence[Text]], widths: Sequence[int], is_right: Sequence[bool]
 ) -> Iterator[Text]:
-    """The lines of one row: a cell that is broken goes on below itself."""
+    """The lines of one row: a wrapped cell continues below itself."""
     for parts in zip_longest(*cells, fillvalue=Text("")):
         line = Text("")
         for part, width, right in zip(parts, widths, is_right, strict=True):

@@ -1,4 +1,4 @@
-"""`trackside tensorboard`: the real TensorBoard on one job or several, live."""
+"""`trackside tensorboard`: runs TensorBoard on one job or several, live."""
 
 import signal
 import sys
@@ -79,7 +79,7 @@ def _serve(
 ) -> Iterator[tuple[str, dict[str, str]]]:
     """Yields TensorBoard's address once it responds, and continues until it exits.
 
-    Of several jobs each has a page of its own too, unless TensorBoard reads a copy.
+    With several jobs each also has its own page, unless TensorBoard reads a copy.
     """
     # Imported here: they need the extra, and half a second.
     from trackside.curves.mirror import Mirror, needs_folder
@@ -117,7 +117,7 @@ def _serve(
 
 
 def _label(name: str) -> str:
-    """What a location is called among the runs: its last part that tells something."""
+    """A location's name among the runs: its last significant part."""
     parts = [part for part in name.rstrip("/").split("/") if part != "tensorboard-output"]
     return shown_name(parts[-1]) or name
 
@@ -131,7 +131,7 @@ def _find(known: "JobService", name: str) -> "FindLocations":
 
 
 def _print_address(job: "JobCurves") -> None:
-    """TensorBoard shows an empty page without a word; here are the words."""
+    """TensorBoard shows an empty page without an explanation; this prints one."""
     job.refresh()
     if not job.runs():
         where = " or ".join(repr(place) for place in job.locations)

@@ -1,4 +1,4 @@
-"""`trackside tensors`: what a job's capture has saved, a row for each tensor."""
+"""`trackside tensors`: lists the tensors that a job has saved."""
 
 from dataclasses import asdict
 
@@ -46,7 +46,7 @@ def tensors(job: str, collection: str | None, step: int | None, json: bool) -> N
 
 
 def _none(trial: Trial, job: str, collection: str | None, step: int | None) -> str:
-    """What there is instead."""
+    """The message if there are no tensors: what the job has instead."""
     if collection is not None and not trial.tensor_names(collection=collection):
         saved = [name for name in trial.collections() if trial.tensor_names(collection=name)]
         return f"{job} has saved no tensors of {collection!r}, but of {', '.join(sorted(saved))}."

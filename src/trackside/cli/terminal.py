@@ -1,4 +1,4 @@
-"""Where output goes: its width, whether it shows colours, and lines that are redrawn in place."""
+"""Standard output and error: width, colours, and lines that are redrawn in place."""
 
 import os
 import sys
@@ -10,7 +10,7 @@ from trackside.quick_dataclass import dataclass
 from trackside.settings import environment
 
 UNCUT = 10_000
-"""Columns of a terminal that is none: nothing is broken for it."""
+"""Columns if it is not a terminal: nothing is wrapped."""
 _USUAL = 80
 _WITHOUT_STYLES = ("dumb", "unknown")
 """Values of TERM."""
@@ -24,7 +24,7 @@ class Terminal:
     is_terminal: bool
     width: int
     has_styles: bool
-    """Bold and the like."""
+    """Bold and other styles."""
     has_colours: bool
 
     @classmethod
@@ -37,7 +37,7 @@ class Terminal:
 
     @classmethod
     def _of(cls, *, is_stderr: bool) -> "Terminal":
-        """FORCE_COLOR, NO_COLOR, TERM and COLUMNS mean what they do to other programs."""
+        """FORCE_COLOR, NO_COLOR, TERM and COLUMNS have their usual meaning."""
         environ = environment()
         stream = sys.stderr if is_stderr else sys.stdout
         is_terminal = bool(environ.get("FORCE_COLOR")) or stream.isatty()
@@ -52,7 +52,7 @@ class Terminal:
         print(self.rendered(text), file=sys.stderr if self.is_stderr else sys.stdout)
 
     def print_wrapped(self, text: Text | str) -> None:
-        """Broken at words, where it is a terminal."""
+        """Wrapped at words on a terminal."""
         whole = Text(text) if isinstance(text, str) else text
         for line in whole.wrapped(self.width) if self.is_terminal else (whole,):
             self.print(line)
@@ -81,7 +81,7 @@ _CLEAR = "\x1b[H\x1b[2J"
 
 
 class LiveLines:
-    """The cursor is left below them at any time, so that nothing has to be put back at the end."""
+    """The cursor always stays below the lines, so that nothing has to be restored at the end."""
 
     def __init__(self, terminal: Terminal) -> None:
         self._terminal = terminal
@@ -90,11 +90,11 @@ class LiveLines:
 
     @property
     def most_lines(self) -> int:
-        """Of which all are still in view."""
+        """As many as are visible at once."""
         return get_terminal_size().lines - 1
 
     def show(self, lines: Sequence[Text]) -> None:
-        """In the place of those before; what has no room is left out."""
+        """Replaces the previous lines; what does not fit is left out."""
         size = get_terminal_size()
         shown = [self._rendered(line) for line in lines[: self.most_lines]]
         if size != self._size:  # the terminal has rewrapped the old lines

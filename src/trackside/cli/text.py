@@ -1,4 +1,4 @@
-"""Texts for people: times and sizes made short, records written out."""
+"""Texts for users: short times and sizes, formatted records."""
 
 import json
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""`trackside upload`: tries again to store what a job could not."""
+"""`trackside upload`: retries to store what a job could not upload."""
 
 import click
 

@@ -1,4 +1,4 @@
-"""Progress of what a job uploads to a server, at a terminal."""
+"""Progress of a job's uploads to a server, on a terminal."""
 
 import sys
 from collections.abc import Iterator

@@ -19,7 +19,7 @@ EXTRAS = {
     "server": ("awscrt", "cryptography", "uvicorn"),
     "tensorboard": ("tensorboard",),
 }
-"""The modules of each extra of pyproject.toml beyond those that Trackside needs anyway."""
+"""The modules of each extra in pyproject.toml beyond Trackside's own dependencies."""
 _SHOWN_DIGITS = 7
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
@@ -36,7 +36,7 @@ def describe() -> str:
 
 
 def commit(package: Path = PACKAGE) -> str:
-    """Shortened; empty where neither a build nor a clone names one."""
+    """Shortened; empty if neither a build nor a clone has one."""
     try:
         full, _, note = (package / "commit.txt").read_text().strip().partition(" ")
     except OSError:
@@ -58,7 +58,7 @@ def _checked_out(clone: Path) -> str:
 
 
 def _git_folder(path: Path) -> Path:
-    """A worktree has a file in its place, which names the folder."""
+    """A worktree has a file instead, which names the folder."""
     if path.is_dir():
         return path
     return path.parent / path.read_text().strip().removeprefix("gitdir: ")

@@ -1,4 +1,4 @@
-"""Waiting for a job at a terminal: its statuses and log, and bars while files are moved."""
+"""Waits for a job at a terminal: its statuses and log, and progress bars during transfers."""
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -33,11 +33,11 @@ def wait_for(
     findings: BinaryIO | None = None,
     aid: Callable[[str], str] = advice,
 ) -> None:
-    """Until the job has ended. `JobFailed` or `JobStopped` unless it completed; Ctrl-C leaves, and
-    the job continues.
+    """Wait until the job has ended. `JobFailed` or `JobStopped` unless it completed; Ctrl-C ends
+    the wait, and the job continues.
 
-    A copy of each finding goes to the file `findings` as it comes, and at the end what follows
-    from them: the diagnosis. `aid` knows what to do about a cause, or says "".
+    Each finding is also appended to the file `findings`, and at the end the diagnosis. `aid`
+    returns advice on a cause, or "".
     """
     found: list[Finding] = []
     try:
@@ -99,9 +99,10 @@ def _is_stale(item: object) -> bool:
 
 
 class _Screen:
-    """Lines as they come; below them, while files are moved, a bar for each host.
+    """Lines as they arrive; below them, during transfers, a bar for each host.
 
-    The bars are gone before anything else is written, so that the log reaches the terminal raw.
+    The bars are removed before anything else is written, so that the log reaches the terminal
+    unchanged.
     """
 
     def __init__(self, job: TrainingJob) -> None:
@@ -130,7 +131,7 @@ class _Screen:
         if isinstance(item, History):
             self._is_moving = item.state.secondary in _MOVING
         if self._is_moving and self._is_terminal:
-            from trackside.cli.bars import live_bars  # needs rich, as nothing else here
+            from trackside.cli.bars import live_bars  # needs rich, unlike the rest
 
             self._live = live_bars(self._hosts)
             self._live.start()

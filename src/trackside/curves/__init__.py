@@ -1,7 +1,8 @@
-"""TensorBoard event files: written, cut, read and compared. The names for users load on first use.
+"""TensorBoard event files: writing, chunking, reading and comparing. Public names are loaded on
+first use.
 
 `records` frames, `wire` encodes, `event_writer` writes, `chunks` names what is synced,
-`event_reader` reads, `log_metrics` scrapes.
+`event_reader` reads, `log_metrics` extracts metrics from logs.
 """
 
 from importlib import import_module

@@ -1,8 +1,8 @@
-"""Event files in object storage: pieces cut between records, in names that sort as they were sent.
+"""Event files in object storage: chunks cut between records, with names that sort by upload time.
 
 TensorBoard reads a run's files in the order of their names and never goes back, so a name starts
 with the upload time. The rest names the file and the byte range, so that a supervisor that takes
-over continues where the last one stopped, and a reader can join the pieces.
+over continues where the last one stopped, and a reader can join the chunks.
 """
 
 import re
@@ -16,13 +16,13 @@ _NAME = re.compile(r"(\d{16})\.([A-Za-z0-9-]+)\.(\d+)\.(\d{12,})\.(.+)", re.DOTA
 
 @dataclass(frozen=True, slots=True, order=True)
 class Source:
-    """A file as one writer made it."""
+    """A file as written by one writer."""
 
     folder: str
-    """Below the synced one; empty at its top. TensorBoard calls it a run."""
+    """The folder relative to the synced one; empty at its top. TensorBoard calls it a run."""
     name: str
     host: str = ""
-    """Empty for a file that was never cut."""
+    """Empty for a file that was never chunked."""
     generation: int = 0
     """Increases when the file is recreated under the same name."""
 
@@ -46,7 +46,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """An object that holds bytes of a source."""
+    """An object with bytes of a source."""
 
     key: str
     chunk: Chunk
@@ -58,7 +58,7 @@ class Piece:
 
 
 def parse(path: str) -> Chunk:
-    """What an object is, by its path below the synced folder; a file never cut is one chunk."""
+    """What an object is, by its path below the synced folder; an unchunked file is one chunk."""
     folder, _, name = path.rpartition("/")
     matched = _NAME.fullmatch(name)
     if matched is None:

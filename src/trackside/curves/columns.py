@@ -1,4 +1,4 @@
-"""Decoded scalars: rows as a file has them, and columns by tag."""
+"""Decoded scalars: rows in file order, and columns by tag."""
 
 import ctypes
 from dataclasses import dataclass
@@ -25,18 +25,18 @@ class Column:
 class Decoded:
     columns: list[Column]
     others: list[bytes]
-    """Events that are not plain scalars, as they were written; `summaries.py` parses them."""
+    """Events that are not plain scalars, undecoded; `summaries.py` parses them."""
     consumed: int
-    """Bytes up to the end of the last record that could be read; a torn one is left."""
+    """Bytes up to the end of the last readable record, without a partial one."""
     lost_bytes: int
     """Damaged, and skipped."""
     num_lost: int = 0
-    """Damaged records, and stretches that are no record."""
+    """Damaged records, and ranges without a record."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Scalars in the order of the file, by the number of their tag."""
+    """Scalars in file order, by the number of their tag."""
 
     tags: list[str]
     tag: NDArray[numpy.int32]
@@ -46,7 +46,7 @@ class Rows:
 
 
 def grouped(rows: Rows, library: ctypes.CDLL | None = None) -> list[Column]:
-    """The rows of each tag side by side."""
+    """The rows of each tag grouped together."""
     counts = numpy.bincount(rows.tag, minlength=len(rows.tags)).astype(numpy.int64)
     ends = numpy.cumsum(counts)
     if library is None:

@@ -1,7 +1,8 @@
-"""Which of a job's curves people see: by what name, in what order, each once, and which of them
-belong in one chart. Pure; `metrics`, `compare` and the report show them.
+"""Which of a job's curves are shown: their names and order, duplicates removed, and which share a
+chart. Pure; `metrics`, `compare` and the report show them.
 
-A loss that the script draws and prints and that the hook captures is one curve: by its values.
+A loss that the script logs and prints and that the hook captures is one curve, recognized by its
+values.
 """
 
 import re
@@ -29,37 +30,37 @@ _PHASE_OF = {word: phase for phase, words in _PHASES.items() for word in words}
 _ORDER_OF_PHASES = ("train", "", "val", "test")
 _PREFERRED = ("", "val", "test", "train")
 _MODES = ("TRAIN", "EVAL", "PREDICT", "GLOBAL")
-"""Of the hook: runs of its own, and the ends of its metrics."""
+"""Of the hook: its own runs, and the suffixes of its metrics."""
 _OF_HOOK = re.compile(r"vitals/.*|.*_output_\d+")
 _LOG = "trackside/"
 STEP = "step"
-"""What most curves are drawn over."""
+"""The usual x-axis."""
 _UNLIKE = 2.0
-"""How much further one curve's steps may go than another's that they are drawn over steps."""
+"""How much further one curve's steps may reach than another's in a chart over steps."""
 _TIMES = ((7200.0, 3600.0, "hours"), (120.0, 60.0, "minutes"), (0.0, 1.0, "seconds"))
 MOST_COMPARED = 200
 """Points of the shorter curve, evenly spread."""
 LEAST_DISTINCT = 3
-"""With fewer distinct values, equal curves prove nothing."""
+"""With fewer distinct values, equal curves may be a coincidence."""
 _SINGLE_PRECISION = 1e-5
 _AS_STORED = 2e-7
-"""What a decimal fraction loses in single precision, as event files have it."""
+"""The rounding of a decimal fraction in single precision, as in event files."""
 _MOST_DECIMALS = 12
 
 
 class Origin(IntEnum):
-    """Where a curve is from, in the order in which people want them."""
+    """The source of a curve, most interesting first."""
 
     SCRIPT = 0
     LOG = 1
-    """Found in what the script printed, or reported by it as a metric."""
+    """Found in the script's output, or reported by it as a metric."""
     HOOK = 2
     MACHINE = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """`series` has no points that a resumed script has written again."""
+    """`series` has no points that a resumed script has rewritten."""
 
     series: Series
     name: str
@@ -67,13 +68,13 @@ class Curve:
     phase: str
     """`train`, `val`, `test`, or "" if the name has none."""
     metric: tuple[str, ...]
-    """The name without the phase: curves of one metric are one chart."""
+    """The name without the phase: curves of one metric share a chart."""
     same_as: str = ""
-    """The name of the curve with the same values that is shown instead of this one."""
+    """The curve with the same values that is shown instead of this one."""
 
 
 def best(series: Series) -> tuple[float, int] | None:
-    """Value and step; None when no value is finite."""
+    """Value and step; None if no value is finite."""
     finite = numpy.flatnonzero(numpy.isfinite(series.values))
     if not len(finite):
         return None
@@ -96,8 +97,9 @@ def all_curves(curves: Curves) -> list[Curve]:
 
 
 def last_value(curves: Curves, name: str) -> float | None:
-    """Of the curve of this name or, where there is none, of the metric that it names: `val_loss` is
-    `loss/val`, and `loss` that of validation before that of training."""
+    """Of the curve with this name or, without one, of the metric that it names: `val_loss` is
+    `loss/val`, and `loss` prefers validation to training.
+    """
     found = [each for each in all_curves(curves) if not each.same_as]
     phase, metric = _phase_and_metric(name)
     alike = [each for each in found if each.metric == metric and phase in ("", each.phase)]
@@ -123,15 +125,16 @@ def title_of(group: Sequence[Curve]) -> str:
 
 
 def labels_of(group: Sequence[Curve]) -> list[str]:
-    """Names for its lines: their phases, if those are distinct."""
+    """Labels for its lines: their phases, if those are distinct."""
     phases = [curve.phase for curve in group]
     is_enough = len({*phases}) == len(phases) and all(phases)
     return phases if is_enough else [curve.name for curve in group]
 
 
 def drawn_over(group: Sequence[Curve]) -> tuple[str, list[Reals]]:
-    """What the curves are drawn over: their steps or, where one counts batches and another epochs,
-    the time since the first point."""
+    """The x-axis: steps or, if one curve counts batches and another epochs, the time since the
+    first point.
+    """
     steps = [curve.series.steps.astype(float) for curve in group]
     spans = [float(each.max()) for each in steps if len(each) > 1]
     times = [curve.series.times for curve in group]
@@ -170,7 +173,7 @@ def origin_of(series: Series) -> Origin:
 
 
 def _above_all(curves: Curves) -> str:
-    """The folder that all of the script's own runs are in: it is left out of names."""
+    """The common folder of all of the script's own runs: it is left out of names."""
     runs = {each.run for each in curves.scalars.values() if origin_of(each) is Origin.SCRIPT}
     return commonpath(runs) if runs and TOP not in runs else ""
 
@@ -188,7 +191,7 @@ def _curve(series: Series, top: str, taken: set[str]) -> Curve:
 
 
 def _name(series: Series, top: str) -> str:
-    """Run and tag; what is of the whole job, or of its only host, goes by its tag alone."""
+    """Run and tag; only the tag for what belongs to the whole job, or to its only host."""
     if series.run in (TOP, top, f"{_LOG}algo-1"):
         return series.tag
     run = relpath(series.run, top) if top else series.run.removeprefix(_LOG)
@@ -210,7 +213,7 @@ def _phase_and_metric(name: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _shown_instead(curve: Curve, before: Sequence[Curve]) -> str:
-    """The name of the first of those before that has the same values, if any."""
+    """The name of the first earlier curve with the same values, if any."""
     if curve.origin is Origin.MACHINE:
         return ""
     for other in before:
@@ -265,8 +268,9 @@ def _is_distinctive(values: Reals) -> bool:
 
 
 def _is_same(one: Reals, other: Reals) -> bool:
-    """Whether the values of the shorter are among those of the longer in the same order, as far as
-    either was rounded. Not finite values are passed over."""
+    """Whether the values of the shorter are among those of the longer in the same order, up to
+    rounding. Values that are not finite are skipped.
+    """
     one, other = (values[numpy.isfinite(values)] for values in (one, other))
     part, whole = sorted((one, other), key=len)
     if not len(part):
@@ -288,7 +292,7 @@ def _is_among(part: Reals, whole: Reals, rounding: float) -> bool:
 
 
 def _first_near(whole: Reals, start: int, value: float, allowed: float) -> int | None:
-    """Mostly it is one of the next."""
+    """Usually it is one of the next."""
     length = 64
     while start < len(whole):
         near = numpy.abs(whole[start : start + length] - value) <= allowed
@@ -299,7 +303,7 @@ def _first_near(whole: Reals, start: int, value: float, allowed: float) -> int |
 
 
 def _rounding(values: Reals) -> float:
-    """Half of the last decimal that was printed; nothing for values that were not rounded."""
+    """Half of the last decimal printed; 0 for values that were not rounded."""
     sample = values[:MOST_COMPARED]
     for decimals in range(_MOST_DECIMALS):
         if numpy.allclose(sample, sample.round(decimals), rtol=_AS_STORED, atol=0.0):

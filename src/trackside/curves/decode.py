@@ -1,7 +1,7 @@
 """Decodes a buffer of records into arrays of scalars; other records are returned unchanged.
 
-Compiled where possible (`native.py`), with numpy elsewhere: there, records of one form are decoded
-together, and only what does not look like `SummaryWriter.add_scalar`'s one by one.
+Compiled if possible (`native.py`), else with numpy: there, records of one form are decoded
+together, and only those unlike `SummaryWriter.add_scalar`'s one by one.
 """
 
 import ctypes
@@ -168,7 +168,7 @@ def _of_equal_length(spans: Integers) -> Iterator[Integers]:
 def _checked(
     whole: Bytes, alike: Integers, length: int
 ) -> tuple[Bytes | None, NDArray[numpy.bool_]]:
-    """The contents, row by row, and whether each has the checksum that follows it.
+    """The contents, row by row, and whether each matches the checksum that follows it.
 
     No contents of records that are too long for a scalar.
     """
@@ -198,7 +198,7 @@ def _masked(crc: NDArray[numpy.uint32]) -> NDArray[numpy.uint32]:
 
 
 def _summary_starts(table: Bytes) -> Integers:
-    """Where each row's summary begins, after time and step; 0 where they are not as usual."""
+    """Where each row's summary starts, after time and step; 0 if they are unusual."""
     starts = numpy.zeros(len(table), numpy.int64)
     width = table.shape[1]
     if width <= _TIME_BYTES + 1:
@@ -244,7 +244,7 @@ def _scalars(table: Bytes, at: int) -> Rows:
 
 
 def _odd_scalars(content: bytes) -> Rows | None:
-    """Of an event of any form that holds nothing but scalars."""
+    """For an event of any form that contains only scalars."""
     try:
         found = summaries.summaries(content)
         if any(each.kind == "tensor" and not each.plugin for each in found):
@@ -264,10 +264,10 @@ def _odd_scalars(content: bytes) -> Rows | None:
 
 
 def _tags(table: Bytes) -> tuple[list[str], NDArray[numpy.int32]]:
-    """The different rows as texts, and each row's number among them."""
+    """The distinct rows as texts, and each row's index among them."""
     if not table.shape[1]:
         return [""], numpy.zeros(len(table), numpy.int32)
-    # Sorting rows of bytes is slow: find the different ones in turn, as there are few.
+    # Sorting rows of bytes is slow: find the distinct ones in turn, as there are few.
     tags: list[str] = []
     numbers = numpy.full(len(table), -1, numpy.int32)
     left = numpy.arange(len(table))
@@ -287,7 +287,7 @@ def _text(tag: bytes) -> str:
 
 
 def _in_file_order(found: list[tuple[Integers, Rows]]) -> list[Column]:
-    """One column for each tag, whatever the forms its records had."""
+    """One column per tag, whatever the form of its records."""
     if not found:
         return []
     numbers: dict[str, int] = {}

@@ -1,11 +1,11 @@
-"""Fewer points of a curve, with its extremes: what a spike or a dip was, it still is."""
+"""Downsamples a curve but preserves its extremes: spikes and dips stay visible."""
 
 import numpy as np
 from numpy.typing import NDArray
 
 
 def thin(values: NDArray[np.floating], limit: int) -> NDArray[np.intp]:
-    """At most `limit` indices, ascending: the first and last point, and of each stretch of equal
+    """At most `limit` indices, ascending: the first and last point, and of each interval of equal
     length its least and greatest and its first NaN. A limit of 1 leaves the last point.
     """
     count = len(values)
@@ -28,8 +28,8 @@ def thin(values: NDArray[np.floating], limit: int) -> NDArray[np.intp]:
 def in_order(steps: NDArray[np.int64]) -> NDArray[np.bool_] | None:
     """Indices of points that no resumed script has rewritten; None for all.
 
-    A job that is resumed from a checkpoint repeats steps, and what it wrote last counts. Points of
-    the same step stay.
+    A job resumed from a checkpoint repeats steps, and what it wrote last counts. Points of the same
+    step stay.
     """
     if len(steps) < 2 or bool((np.diff(steps) >= 0).all()):
         return None

@@ -1,4 +1,4 @@
-"""One event file being written: entries pile up in a list, and are encoded and written in bulk.
+"""One event file being written: entries are collected in a list, then encoded and written in bulk.
 
 Adding costs an append; encoding and writing happen in `flush`, usually in a thread.
 """
@@ -16,7 +16,7 @@ from trackside.curves import records, wire
 
 Step = int | None
 Entry = tuple[str | None, float | Callable[[], bytes], Step, float]
-"""Tag, value, step and time of a scalar; or None and what makes the event's content."""
+"""Tag, value, step and time of a scalar; or None and a function that makes the event's content."""
 
 _number = count()
 
@@ -59,7 +59,7 @@ class EventFile:
         return len(self._entries)
 
     def flush(self) -> None:
-        """Everything added before is in the file when this returns; `OSError` when it cannot be."""
+        """Everything added before is in the file when this returns; else `OSError`."""
         with self._lock:
             entries = self._entries[:]
             del self._entries[: len(entries)]
@@ -67,7 +67,7 @@ class EventFile:
             self._write()
 
     def close(self) -> None:
-        """Closed in any case; `OSError` when something could not be written."""
+        """Closed in any case; `OSError` if something could not be written."""
         try:
             self.flush()
         finally:
@@ -77,7 +77,7 @@ class EventFile:
                     self._descriptor = -1
 
     def _write(self) -> None:
-        """All or nothing: half a record would hide from readers all that follows."""
+        """All or nothing: a partial record would hide everything after it from readers."""
         if not self._encoded:
             return
         if self._descriptor < 0:
@@ -90,7 +90,7 @@ class EventFile:
         self._encoded, self._size = b"", at
 
     def _encode(self, entries: list[Entry]) -> bytes:
-        """What `records.frame(wire.event(...))` gives for each, with the common case unrolled."""
+        """The same as `records.frame(wire.event(...))` for each, with the common case unrolled."""
         parts: list[bytes] = []
         add, header, checksum = parts.append, records.header, _CHECKSUM.pack
         crc32c, masked, tags = records.crc32c, records.masked, self._tags

@@ -1,6 +1,6 @@
 """The event files below a location, cached between listings.
 
-A job of a day has tens of thousands of pieces. Their names sort by upload time, so most listings
+A job of a day has tens of thousands of chunks. Their names sort by upload time, so most listings
 request only those after the last known ones; now and then, one requests all.
 """
 
@@ -14,15 +14,16 @@ from trackside.records.event_names import is_event_file
 from trackside.storage.locate import Location
 
 WHOLE_SECONDS = 60.0
-"""How long a piece may stay unseen that only a full listing shows: of a host whose clock is late
-and which never wrote to this run before."""
+"""How long a chunk may stay unseen that only a full listing shows: from a host with a slow clock
+that never wrote to this run before.
+"""
 LEAST_SKIPPED = 1000
 """A page of S3's listing. Fewer known keys are not worth a separate request."""
 
 
 @dataclass(slots=True)
 class _Folder:
-    """One run's pieces."""
+    """One run's chunks."""
 
     newest: dict[str, str] = field(default_factory=dict)
     """By host, its last key: a host sends in the order of its own names."""
@@ -32,7 +33,7 @@ class _Folder:
 
     @property
     def settled(self) -> str:
-        """Up to this key nothing is new."""
+        """Nothing is new up to this key."""
         return min(self.newest.values())
 
 
@@ -46,7 +47,7 @@ class EventListing:
         self._whole_at: float | None = None
 
     def update(self, *, whole: bool = False) -> None:
-        """See what is new; with `whole`, and every so often, also what is gone."""
+        """Find what is new; with `whole`, and at intervals, also what is gone."""
         is_old = self._whole_at is None or time.monotonic() - self._whole_at > WHOLE_SECONDS
         if whole or is_old or not any(map(_is_long, self._folders.values())):
             self._list_all()
@@ -67,7 +68,7 @@ class EventListing:
         self._whole_at = began
 
     def _unknown(self) -> Iterator[tuple[str, str, int]]:
-        """All but the long known stretches, which are leapt over."""
+        """All except long known ranges, which are skipped."""
         prefix = self._location.key.rstrip("/")
         after = ""
         while True:
@@ -93,9 +94,9 @@ class EventListing:
             pieces.append(piece)
             self._note(source, piece)
         elif piece.chunk.offset == pieces[-1].chunk.offset and piece.end > pieces[-1].end:
-            pieces[-1] = piece  # a file that was never cut has grown
+            pieces[-1] = piece  # an unchunked file has grown
         elif piece.chunk.offset > pieces[-1].end:
-            pieces.append(piece)  # what is between will be seen with the next whole listing
+            pieces.append(piece)  # anything between is found by the next full listing
             self._note(source, piece)
 
     def _note(self, source: Source, piece: Piece) -> None:
@@ -110,7 +111,7 @@ class EventListing:
 
 
 class _Merged(Exception):
-    """What was known at the front of a run is no longer there."""
+    """A run's first known chunks no longer exist."""
 
 
 def _is_long(folder: _Folder) -> bool:

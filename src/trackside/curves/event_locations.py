@@ -1,4 +1,4 @@
-"""Where event files are: what the user wrote made a location, and the event files below it."""
+"""Locates event files: resolves what the user wrote, and lists the event files below it."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,6 +1,6 @@
-"""Curves read back: every point of every run below a location, as arrays, and again as they grow.
+"""Reads curves back: every point of every run below a location, as arrays, and incrementally.
 
-Following the files is `event_tail.py`'s.
+`event_tail.py` follows the files.
 """
 
 from collections import defaultdict
@@ -18,7 +18,7 @@ from trackside.curves.summaries import HistogramPoint, ImagePoint, Summary, Text
 from trackside.storage.locate import Location
 
 TOP = "."
-"""The run of files that are in no sub-folder, as TensorBoard calls it."""
+"""TensorBoard's name for the run of files outside any sub-folder."""
 
 Key = tuple[str, str]
 """Run and tag."""
@@ -50,13 +50,13 @@ class Curves:
     hparams: dict[str, dict[str, bool | str | float]] = field(default_factory=dict)
     """By run."""
     others: dict[Key, list[Summary]] = field(default_factory=dict)
-    """Values of other plugins, as they were written."""
+    """Values of other plugins, undecoded."""
     lost_bytes: dict[str, int] = field(default_factory=dict)
     """Damaged and skipped, by the path of the file they were in."""
     num_damaged: dict[str, int] = field(default_factory=dict)
-    """Records that were skipped, likewise."""
+    """Skipped records, likewise."""
     unread_bytes: dict[str, int] = field(default_factory=dict)
-    """At the end of a file, and no whole record yet."""
+    """At the end of a file, not a complete record yet."""
 
     @property
     def runs(self) -> list[str]:
@@ -91,7 +91,7 @@ class Curves:
 def read(location: str | Path | Location, *, home: Path | None = None) -> Curves:
     """Every event file below a location: a folder, a file, or a prefix in object storage.
 
-    `home` holds the embedded buckets of `s3://`; by default it is TRACKSIDE_HOME.
+    `home` contains the embedded buckets of `s3://`; by default it is TRACKSIDE_HOME.
     """
     follower = Follower(location, home=home)
     follower.update()
@@ -113,7 +113,7 @@ class Follower:
         self._plugins: dict[Key, str] = {}
 
     def update(self) -> int:
-        """Read what was added since the last time; returns the number of new scalars."""
+        """Read what was added since the last call; returns the number of new scalars."""
         before = self.curves.num_points
         self._tail.update()
         self._join()
@@ -126,7 +126,7 @@ class Follower:
         return sum(not self._is_added(run, content) for content in decoded.others)
 
     def _is_added(self, run: str, content: bytes) -> bool:
-        """False when something in the event, or all of it, cannot be made out."""
+        """False when the event, or something in it, cannot be parsed."""
         try:
             for summary in summaries.summaries(content):
                 self._add_other(run, summary)
@@ -154,7 +154,7 @@ class Follower:
             curves.others.setdefault(key, []).append(summary)
 
     def _join(self) -> None:
-        """New columns behind what the series have already."""
+        """Append new columns to the existing series."""
         for (run, tag), columns in self._columns.items():
             known = self.curves.scalars.get((run, tag))
             parts: list[Series | Column] = ([known] if known else []) + [*columns]
@@ -175,7 +175,7 @@ def _joined(parts: list[Any]) -> Any:
 
 
 def _codes(names: list[str], lengths: list[int]) -> tuple[Any, list[str]]:
-    """Each row's number among the different names, and these."""
+    """Each row's index among the distinct names, and these."""
     different = sorted(set(names))
     numbers = [different.index(name) for name in names]
     return numpy.repeat(numpy.array(numbers, numpy.int32), lengths), different

@@ -1,7 +1,6 @@
-"""Follows the event files below a location: what is new each time, decoded, run by run.
+"""Follows the event files below a location: new records each time, decoded, run by run.
 
-Decoding is `decode.py`'s; which objects belong together is `chunks.py`'s; what becomes of it all is
-the caller's.
+`decode.py` decodes; `chunks.py` groups objects; the caller processes the result.
 """
 
 import logging
@@ -25,15 +24,16 @@ logger = logging.getLogger(__name__)
 
 BLOCK_BYTES = 8 << 20
 MOST_RECORD_BYTES = 256 << 20
-"""A longer record is skipped and counted as lost: no summary is so large."""
+"""A longer record is skipped and counted as lost: no summary is that large."""
 NUM_FETCHERS = 32
 """Pieces are small and stores are remote: latency dominates."""
 NUM_TRIES = 3
-"""Listings, while objects vanish between listing and reading."""
+"""Tries of a listing while objects vanish between listing and reading."""
 
 Take = Callable[[str, Decoded], int]
 """Gets the folder below the location (empty at its top) and what is new in it; returns how many of
-the other records were no events."""
+the other records were invalid events.
+"""
 
 
 class EventTail:
@@ -58,7 +58,7 @@ class EventTail:
                 return
 
     def _read_all(self) -> bool:
-        """False when an object was gone since the listing: merged into another, or deleted."""
+        """False when an object was removed since the listing: merged into another, or deleted."""
         grown = [
             (source, pieces)
             for source, pieces in self._listing.pieces.items()
@@ -74,7 +74,7 @@ class EventTail:
         return is_whole
 
     def _read(self, source: Source, pieces: list[Piece], pool: ThreadPoolExecutor) -> None:
-        """Stretch by stretch from where the last reading stopped."""
+        """Range by range from where the last read stopped."""
         name = f"{source.folder}/{source.name}" if source.folder else source.name
         position, end = self._position.get(source, 0), pieces[-1].end
         if position > end:  # recreated
@@ -101,7 +101,7 @@ class EventTail:
         position: int,
         pool: ThreadPoolExecutor,
     ) -> int:
-        """Block by block; where it stopped. What is behind may be torn, or not written yet."""
+        """Block by block; returns where it stopped. The rest may be partial, or not written yet."""
         end, block = pieces[-1].end, BLOCK_BYTES
         while position < end:
             size = min(block, end - position)
@@ -118,7 +118,7 @@ class EventTail:
             needed = FRAME_BYTES + (length or 0)
             if len(data) < size or size == end - position or position + needed > end:
                 return position
-            if length is None:  # nowhere in the block does a record begin
+            if length is None:  # no record starts in the block
                 position = self._lose(name, position, size - HEADER_BYTES + 1)
             elif needed > MOST_RECORD_BYTES:
                 position = self._lose(name, position, needed)
@@ -127,7 +127,7 @@ class EventTail:
         return position
 
     def _fetch(self, pieces: list[Piece], start: int, end: int, pool: ThreadPoolExecutor) -> bytes:
-        """These bytes, of which none is missing: fewer only when a file has become shorter."""
+        """These bytes without gaps: fewer only if a file was truncated."""
         first = bisect_right(pieces, start, key=_end)
         ranges: list[tuple[str, int, int]] = []
         at = start
@@ -139,7 +139,7 @@ class EventTail:
             at = piece.end
         if len(ranges) == 1:
             return self._get(ranges[0])
-        # Threads help with a store that is far away; with a disk they are only in the way.
+        # Threads help with a remote store; with a disk they are slower.
         get = map if isinstance(self.location.store, FolderStore) else pool.map
         return b"".join(get(self._get, ranges))
 
@@ -155,7 +155,7 @@ class EventTail:
             os.close(file)
 
     def _lose(self, name: str, position: int, num_bytes: int, num_records: int = 1) -> int:
-        """Record it, and where reading continues after these bytes."""
+        """Record the loss, and where reading continues after these bytes."""
         if num_bytes:
             self.lost_bytes[name] = self.lost_bytes.get(name, 0) + num_bytes
         if num_bytes or num_records:
@@ -173,7 +173,7 @@ class EventTail:
 
 
 def _stretches(pieces: list[Piece]) -> Iterator[list[Piece]]:
-    """Pieces that follow each other, up to bytes that are missing."""
+    """Consecutive chunks, up to a gap."""
     start = 0
     for at in range(1, len(pieces)):
         if pieces[at].chunk.offset > pieces[at - 1].end:

@@ -1,6 +1,6 @@
-"""`trackside.SummaryWriter`: torch's signatures, without torch, and without holding up training.
+"""`trackside.SummaryWriter`: torch's signatures, without torch, and without delaying training.
 
-The encoding is `event_file.py`'s; here are the calls users make, and the thread that flushes.
+`event_file.py` encodes; here are the public methods, and the thread that flushes.
 """
 
 import logging
@@ -20,14 +20,15 @@ logger = logging.getLogger(__name__)
 FLUSH_SECONDS = 0.2
 """The most that a killed process loses."""
 MOST_WAITING = 500_000
-"""Entries in memory; a caller faster than the disk for so long helps to write."""
+"""Entries in memory; a caller faster than the disk for that long helps to write."""
 
 
 class SummaryWriter:
     """Writes event files for TensorBoard. Owns one thread; `close()` flushes and ends it.
 
     A script that ends without `close()` loses nothing: the thread outlives it by one flush.
-    `max_queue` is accepted for torch's sake and means nothing: the caller never waits for a queue.
+    `max_queue` is accepted for compatibility with torch and has no effect: the caller never waits
+    for a queue.
     """
 
     def __init__(
@@ -79,7 +80,7 @@ class SummaryWriter:
         global_step: Any = None,
         walltime: float | None = None,
     ) -> None:
-        """Each scalar in a run of its own, so that TensorBoard draws them in one chart."""
+        """Each scalar in its own run, so that TensorBoard draws them in one chart."""
         walltime = time.time() if walltime is None else walltime
         step = None if global_step is None else int(global_step)
         for tag, value in tag_scalar_dict.items():
@@ -118,7 +119,7 @@ class SummaryWriter:
         run_name: str | None = None,
         global_step: Any = None,
     ) -> None:
-        """A run of its own with these hyperparameters and the metrics they led to."""
+        """A separate run with these hyperparameters and the resulting metrics."""
         hparams = {name: _hparam(value) for name, value in hparam_dict.items() if value is not None}
         experiment = wire.hparams_experiment(hparams, metric_dict, hparam_domain_discrete or {})
         self._start()
@@ -217,7 +218,7 @@ class _FlushThread(threading.Thread):
 
 
 def _number(value: Any) -> float:
-    """Now, not later: a tensor may be changed by the next step."""
+    """Converted now: a tensor may be changed by the next step."""
     if isinstance(value, SupportsFloat):
         return float(value)
     if getattr(value, "size", None) == 1:

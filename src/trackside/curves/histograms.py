@@ -12,7 +12,7 @@ Reals = NDArray[numpy.float64]
 
 
 class Histogram:
-    """Copies the values when made; counts them when encoded."""
+    """Copies the values when created; counts them when encoded."""
 
     def __init__(self, tag: str, values: Any, bins: Any, max_bins: int | None) -> None:
         self._tag = tag
@@ -70,7 +70,7 @@ def _copied(values: Any) -> Reals:
 
 
 def _coarser(counts: Any, edges: Any, most: int) -> tuple[Any, Any]:
-    """Neighbours added up, so that at most so many are left."""
+    """Neighbours merged, so that at most this many are left."""
     together = -(-len(counts) // most)
     starts = numpy.arange(0, len(counts), together)
     return numpy.add.reduceat(counts, starts), numpy.append(edges[starts], edges[-1])

@@ -1,8 +1,7 @@
 """Metrics that a script only prints: found by MetricDefinitions, stored as curves and totals.
 
-Also picks up the JSON lines of the metrics folder (`SAGEMAKER_METRICS_DIRECTORY`). What is written
-depends only on the log's bytes and times, so a supervisor that takes over repeats the last seconds
-exactly.
+Also reads the JSON lines of the metrics folder (`SAGEMAKER_METRICS_DIRECTORY`). The output depends
+only on the log's bytes and times, so a supervisor that takes over repeats the last seconds exactly.
 """
 
 import logging
@@ -28,10 +27,11 @@ logger = logging.getLogger(__name__)
 
 READ_BYTES = 256 << 10
 BUSY_SECONDS = 1.0
-"""After which the rest of a log waits for the next time."""
+"""After this long the rest of a log waits for the next pass."""
 MOST_LINE = 8192
-"""Characters of a line that are searched: a pattern's time may grow with their square or worse
-(`pattern_worker.py` sees to the worse)."""
+"""Characters searched per line: a pattern's time may grow with their square or worse
+(`pattern_worker.py` handles the latter).
+"""
 
 _LINE = re.compile(rb"[^\r\n]+")
 
@@ -62,7 +62,7 @@ class LogMetrics:
         """The folder of JSON lines."""
 
     def points(self, offsets: dict[str, int], *, last: bool) -> Iterator[Point]:
-        """What is new since `offsets`, which are moved on. Of a long log, a part at a time."""
+        """New points since `offsets`, which are advanced. A long log is read in parts."""
         if self._search.definitions:
             yield from self._scraped(offsets, last=last)
         for name in self._reported_files():
@@ -77,7 +77,7 @@ class LogMetrics:
         return self._search.switched_off
 
     def close(self) -> None:
-        """Ends the process that searches; the next search starts another."""
+        """Ends the search process; the next search starts another."""
         self._search.close()
 
     def _reported_files(self) -> list[str]:
@@ -106,7 +106,7 @@ class LogMetrics:
             for at, name, value in self._search.search([_text(line) for _, line in block]):
                 yield Point(name, value, time_of(block[at][0], marks, marks[-1].time))
             if time.monotonic() - began > BUSY_SECONDS and not last:
-                return  # event files wait behind us
+                return  # event files wait for us
 
 
 class MetricsKeeper:
@@ -206,7 +206,7 @@ def new_lines(
 
 
 def _state(totals: Path) -> MetricsFile:
-    """As an earlier supervisor left it. Of a damaged file nothing is known: all is read again."""
+    """The state of an earlier supervisor. If it is damaged, everything is read again."""
     content = damaged_files.read_object(totals)
     try:
         return MetricsFile({}) if content is None else from_json(content)
@@ -216,7 +216,7 @@ def _state(totals: Path) -> MetricsFile:
 
 
 def _reopened(curves: Path, state: MetricsFile) -> EventFile | None:
-    """The file an earlier supervisor wrote, cut back to what the totals count."""
+    """An earlier supervisor's file, truncated to what the totals count."""
     if not state.file:
         return None
     try:

@@ -14,7 +14,7 @@ FOLDER = "system"
 """Holds a run of curves for each host: `system/algo-1`."""
 _RUN = re.compile(rf"{FOLDER}/algo-\d+")
 
-# The profiler's dimensions, by the names that its files and CloudWatch have for them.
+# The profiler's dimensions, as named in its files and in CloudWatch.
 CPU = "CPUUtilization"
 IO_WAIT = "I/OWaitPercentage"
 GPU = "GPUUtilization"
@@ -45,9 +45,9 @@ DIMENSION_CHARTS = {
 @dataclass(frozen=True, slots=True)
 class Unit:
     text: Callable[[float], str]
-    """A value with its unit, for people."""
+    """A value with its unit, as text."""
     suffix: str = ""
-    """The end of the tags that are in this unit."""
+    """The suffix of tags in this unit."""
     on_axis: str = ""
     divisor: float = 1.0
     """From a value to the unit on a chart's axis."""
@@ -161,18 +161,18 @@ FIGURES = (
         profiler_name="TransmitBytesPerSecond",
     ),
 )
-"""In the order in which people see them."""
+"""In display order."""
 
 CLOUDWATCH = {
     figure.dimension: figure for figure in FIGURES if figure.dimension and figure.unit is PERCENT
 }
-"""By the metric's name. A metric is the sum over cores or GPUs: of four cores up to 400 percent."""
+"""By metric name. A metric is the sum over cores or GPUs: for four cores up to 400 percent."""
 
 _BY_TAG = {figure.tag: figure for figure in FIGURES}
 
 
 def is_machine_run(run: str) -> bool:
-    """A script may well have a run of its own called `system`."""
+    """A script may have its own run named `system`."""
     return _RUN.fullmatch(run) is not None
 
 

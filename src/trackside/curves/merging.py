@@ -12,8 +12,8 @@ from trackside.storage.locate import Location
 def merge(location: str | Path | Location, *, home: Path | None = None) -> int:
     """One object for each file that a job wrote below a location; returns how many were removed.
 
-    The whole takes the name of the first chunk, and only then are the others deleted, oldest
-    first: a reader sees points twice for a moment, never fewer. For a job that has finished.
+    The joined object gets the name of the first chunk, and only then are the others deleted, oldest
+    first: a reader sees points twice for a moment, never fewer. For a finished job.
     """
     found = located(location, home)
     num_removed = 0
@@ -28,7 +28,7 @@ def merge(location: str | Path | Location, *, home: Path | None = None) -> int:
 
 
 def _remove_repeats(found: Location) -> int:
-    """What a merge that was cut short left behind."""
+    """Left by an interrupted merge."""
     objects = list(list_event_files(found))
     kept = {piece.key for pieces in by_source(objects).values() for piece in pieces}
     repeats = [key for _, key, _ in objects if key not in kept]
@@ -38,7 +38,7 @@ def _remove_repeats(found: Location) -> int:
 
 
 def _without_gaps(pieces: list[Piece]) -> list[Piece]:
-    """From the first on, those that follow each other."""
+    """Consecutive ones from the first on."""
     pairs = zip(pieces, pieces[1:], strict=False)
     following = takewhile(lambda pair: pair[1].chunk.offset <= pair[0].end, pairs)
     return [*pieces[:1], *(piece for _, piece in following)]

@@ -1,4 +1,4 @@
-"""Whether more of a metric is better, by its name."""
+"""Whether a metric is better when higher, by its name."""
 
 import re
 

@@ -1,7 +1,7 @@
 """Copies jobs' curves to this disk and keeps them up to date, for plugins that need a folder.
 
-TensorBoard's data provider protocol carries what is in event files; the projector and the tab of
-the profiler read other files beside them.
+TensorBoard's data provider protocol has what is in event files; the projector and the profiler tab
+read other files next to them.
 """
 
 import time
@@ -21,7 +21,7 @@ _NEEDS_FOLDER = ("projector_config.pbtxt", ".trace.json", ".trace.json.gz", ".xp
 
 
 def needs_folder(locations: Sequence[Location]) -> bool:
-    """Whether there are files that a plugin of TensorBoard reads by itself."""
+    """Whether there are files that a TensorBoard plugin reads directly."""
     return any(
         entry.key.endswith(_NEEDS_FOLDER)
         for location in locations

@@ -1,4 +1,4 @@
-"""The compiled scanner of `scan.c`, where the installation could build it; None elsewhere.
+"""The compiled scanner of `scan.c`, if the installation could build it; else None.
 
 Loaded with ctypes, so that one build serves every version of Python and needs no headers.
 """

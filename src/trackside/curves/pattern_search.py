@@ -35,7 +35,7 @@ class PatternSearch:
             try:
                 response = json.loads(self._exchange(request))
                 break
-            except (EOFError, BrokenPipeError):  # killed: what it did is done again
+            except (EOFError, BrokenPipeError):  # killed: its work is repeated
                 self.close()
                 if not left:
                     raise

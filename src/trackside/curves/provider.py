@@ -17,9 +17,9 @@ from trackside.storage.locate import Location
 logger = logging.getLogger(__name__)
 
 STALE_SECONDS = 0.5
-"""After this, a request refreshes first."""
+"""After this long a request refreshes first."""
 NO_EXPERIMENT = ("", "defaultExperimentId")
-"""What TensorBoard's server and page send when the address names no experiment."""
+"""Sent by TensorBoard's server and page when the address names no experiment."""
 
 FindLocations = Callable[[], Sequence[Location]]
 """Where a job's event files are now: on disk while it runs here, in storage afterwards."""
@@ -43,7 +43,7 @@ class JobCurves:
         return [tail.location.uri for tail in self._tails]
 
     def runs(self) -> dict[str, Run]:
-        """As the files are now, or were a moment ago; what the store refuses is in `problem`."""
+        """Current, or a moment old; a store's error is in `problem`."""
         if time.monotonic() - self._refreshed < STALE_SECONDS:
             return self._runs
         try:
@@ -78,7 +78,7 @@ class Library:
     """The jobs that were requested, and any other by its name. Not thread-safe."""
 
     def __init__(self, find: Callable[[str], FindLocations], names: Sequence[str] = ()) -> None:
-        """`find` raises `JobNotFound` for a name that is none."""
+        """`find` raises `JobNotFound` for an unknown name."""
         self._find = find
         self._jobs: dict[str, JobCurves] = {}
         self.names = [*names]

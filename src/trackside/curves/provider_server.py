@@ -1,6 +1,6 @@
 """TensorBoard's data provider protocol over gRPC: its ten calls, served from memory.
 
-Downsampling is ours: TensorBoard requests a thousand points of a curve and gets the extremes too.
+We downsample: TensorBoard requests a thousand points of a curve and gets the extremes too.
 """
 
 import base64
@@ -56,7 +56,7 @@ class ProviderServer:
 
 
 def _answering(method: Callable[..., Any]) -> Callable[..., Any]:
-    """What is wrong with a question reaches TensorBoard as words."""
+    """Errors of a request reach TensorBoard as messages."""
 
     @wraps(method)
     def answer(self: "Provider", request: Any, context: grpc.ServicerContext) -> Any:
@@ -81,7 +81,7 @@ class Provider(service.TensorBoardDataProviderServicer):  # type: ignore[misc]
 
     @_answering
     def GetExperiment(self, request: Any) -> Any:
-        self._library.runs(request.experiment_id)  # finds where everything is now
+        self._library.runs(request.experiment_id)  # locates everything as of now
         jobs = self._library.jobs(request.experiment_id)
         names = ", ".join(job.name for job in jobs)
         where = "; ".join(uri for job in jobs for uri in job.locations)
@@ -172,7 +172,7 @@ class Provider(service.TensorBoardDataProviderServicer):  # type: ignore[misc]
             experiment, run, tag, step, index = _parsed(request.blob_key)
             with self.lock:
                 series = self._library.runs(experiment)[run].tensors[tag]
-                # The last of that step is the one that counts.
+                # The last one of that step counts.
                 point = len(series.steps) - 1 - series.steps[::-1].index(step)
                 blob = series.blobs(point)[index]
         except (JobError, LookupError, ValueError) as error:
@@ -234,7 +234,7 @@ def _spread(points: list[int], limit: int) -> list[int]:
 
 
 def _blob_key(*parts: str | int) -> str:
-    """For a URL; means something only to `_parsed`."""
+    """For a URL; only `_parsed` reads it."""
     return base64.urlsafe_b64encode(json.dumps(parts).encode()).decode().rstrip("=")
 
 

@@ -1,6 +1,6 @@
 """TFRecord framing: length, its checksum, content, its checksum; all little-endian.
 
-What the content means is `wire.py`'s business.
+`wire.py` interprets the content.
 """
 
 import struct
@@ -27,7 +27,7 @@ def crc32c(data: bytes) -> int:
 
 
 def masked(crc: int) -> int:
-    """As stored: a checksum of data that holds checksums would be weak without it."""
+    """As stored: a checksum of data that contains checksums would be weak otherwise."""
     return (((crc >> 15) | (crc << 17)) + MASK_DELTA) & 0xFFFFFFFF
 
 
@@ -43,7 +43,7 @@ def header(length: int) -> bytes:
 
 
 def length_at(data: bytes, at: int = 0) -> int | None:
-    """The content's length by the header there; None if it is not a header."""
+    """The content's length from the header there; None if it is not a header."""
     head = data[at : at + HEADER_BYTES]
     if len(head) < HEADER_BYTES:
         return None
@@ -52,9 +52,9 @@ def length_at(data: bytes, at: int = 0) -> int | None:
 
 
 def contents(data: bytes, at: int = 0) -> Iterator[tuple[int, int]]:
-    """Start and end of each whole record's content from an offset on, by the headers alone.
+    """Start and end of each complete record's content from an offset on, by the headers alone.
 
-    Ends at the first record that is torn or has an invalid header.
+    Ends at the first record that is partial or has an invalid header.
     """
     size = len(data)
     unpack = _HEADER.unpack_from

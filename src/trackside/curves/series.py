@@ -1,6 +1,6 @@
-"""One run's curves in memory, as TensorBoard knows them: by tag, of one of three kinds.
+"""One run's curves in memory, in TensorBoard's terms: by tag, of one of three kinds.
 
-Scalars are columns, every point of them. Tensors (histograms, texts, hyperparameters) and blob
+Scalars are columns with every point. Tensors (histograms, texts, hyperparameters) and blob
 sequences (images, audio, graphs) are stored unchanged; of large ones, a sample.
 """
 
@@ -134,7 +134,7 @@ class Run:
         return {each.plugin_data.plugin_name for each in metadata}
 
     def _values(self, event: event_pb2.Event) -> Iterator[summary_pb2.Summary.Value]:
-        """TensorBoard's own reading of old forms and of its plugins' forms."""
+        """Converted by TensorBoard's own code for old forms and its plugins' forms."""
         new = data_compat.migrate_event(event)
         for migrated in dataclass_compat.migrate_event(new, self._first_metadata):
             for value in migrated.summary.value:
@@ -156,7 +156,7 @@ class Run:
 
 
 def _number(tensor: tensor_pb2.TensorProto) -> float:
-    """Of a tensor that has one; read before it would be filled to the shape it claims."""
+    """Of a tensor with one number; read before it would be expanded to its shape."""
     if any(dimension.size != 1 for dimension in tensor.tensor_shape.dim):
         raise ValueError("a scalar of another shape")
     return float(tensor_util.make_ndarray(tensor).item())

@@ -20,7 +20,7 @@ _FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """One value of an event. `data` is the content's message as it was written."""
+    """One value of an event. `data` is the content's message, undecoded."""
 
     tag: str
     step: int
@@ -57,9 +57,9 @@ class ImagePoint:
 
 
 def summaries(content: bytes) -> list[Summary]:
-    """The values of an event; none when it is of another kind. `NotAMessage` when it is no event.
+    """The values of an event; empty if it is of another kind. `NotAMessage` if it is not an event.
 
-    As in all of protocol buffers, a known field of another wire type is an unknown one.
+    As in all of protocol buffers, a known field with another wire type counts as unknown.
     """
     step, time = 0, 0.0
     values: list[bytes] = []
@@ -134,8 +134,9 @@ def hparams(summary: Summary) -> dict[str, bool | str | float]:
 
 
 def _is_single(tensor: bytes) -> bool:
-    """Whether its shape holds one number. A tensor may be written with one number and a large
-    shape, which it fills; that is not a scalar."""
+    """Whether its shape has one number. A tensor may be written with one number and a large shape,
+    which it fills; that is not a scalar.
+    """
     dimensions = [each for shape in _messages(tensor, 2) for each in _messages(shape, 2)]
     return all(_size(dimension) == 1 for dimension in dimensions)
 

@@ -58,7 +58,7 @@ class TensorBoardProcess:
             pipe.close()
 
     def url(self) -> str:
-        """Where it listens, once it does; `TensorBoardFailed` with its own words if it will not."""
+        """Where it listens, once it does; `TensorBoardFailed` with its own output if it fails."""
         self._responded.wait(START_SECONDS)
         if not self._url:
             output = "".join(self._last_lines).strip() or f"nothing for {START_SECONDS:.0f} s"
@@ -66,7 +66,7 @@ class TensorBoardProcess:
         return self._url
 
     def wait(self) -> None:
-        """Until it ends, which it does only by itself when something is wrong with it."""
+        """Until it ends, which happens by itself only after an error."""
         code = self._process.wait()
         self._listener.join()
         output = "".join(self._last_lines).strip()

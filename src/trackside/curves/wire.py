@@ -22,7 +22,7 @@ Field = tuple[int, int, Any]
 
 
 class NotAMessage(ValueError):
-    """The bytes do not parse as fields."""
+    """The bytes cannot be parsed as fields."""
 
 
 def varint(number: int) -> bytes:
@@ -39,7 +39,7 @@ def varint(number: int) -> bytes:
 
 
 def integer(number: int, value: int) -> bytes:
-    """Like the scalars below, left out when it is the default."""
+    """Like the scalars below, omitted when it is the default."""
     return varint(number << 3 | VARINT) + varint(value) if value else b""
 
 
@@ -99,7 +99,7 @@ def text_value(tag: str, value: str) -> bytes:
 
 
 def histogram_value(tag: str, figures: Iterable[float], limits: bytes, counts: bytes) -> bytes:
-    """`figures` are least, most, number, sum and sum of squares; the rest packed doubles."""
+    """`figures` are minimum, maximum, count, sum and sum of squares; the rest packed doubles."""
     head = b"".join(double(number, value) for number, value in enumerate(figures, 1))
     return text(1, tag) + message(5, head + message(6, limits) + message(7, counts))
 
@@ -156,7 +156,7 @@ def _any_value(value: Any) -> bytes:
 
 
 def fields(data: bytes) -> Iterator[Field]:
-    """Each field of a message; `NotAMessage` when the bytes are none."""
+    """Each field of a message; `NotAMessage` if the bytes are invalid."""
     at, size = 0, len(data)
     while at < size:
         key = data[at]

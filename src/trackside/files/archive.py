@@ -1,7 +1,7 @@
 """Streams folders as one .tar.gz: the model and output archives, and a job's source.
 
-Nothing is written to disk; the chunks go wherever the caller sends them. Several hosts' folders
-are merged at the root. Unpacking is `files/extract.py`; compression is `files/deflate.py`.
+Nothing is written to disk; the caller consumes the chunks. Several hosts' folders are merged at the
+root. `files/extract.py` unpacks; `files/deflate.py` compresses.
 """
 
 import errno
@@ -20,24 +20,25 @@ from trackside.files.script_folder import NoPlainFile, ScriptFolder
 from trackside.quick_dataclass import dataclass
 
 SMALL_FILE_BYTES = 64 << 20
-"""Files up to this size (vocabularies, configuration, source) are worth zlib's level 6 where
-it packs tighter; larger ones (weights) always go at full speed."""
+"""Files up to this size (vocabularies, configuration, source) are worth zlib's level 6 where it
+compresses better; larger ones (weights) always go at full speed.
+"""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A folder whose content goes to the archive's root, or a single file by its own name."""
+    """A folder whose content goes to the archive's root, or a single file under its own name."""
 
     path: Path
     host: str = "algo-1"
     into: str = ""
     """A folder inside the archive, instead of its root."""
     seen_as: str = ""
-    """The path under which the script knew the folder: its absolute links start with it."""
+    """The folder's path in the script: its absolute links start with it."""
     script_folder: ScriptFolder | None = None
-    """How the path is read, where links on the way to it are not to be trusted."""
+    """How the path is read, if links above it are not to be trusted."""
 
     @property
     def opened(self) -> ScriptFolder:
@@ -45,16 +46,16 @@ class Source:
 
 
 class Clash(Enum):
-    """What happens to a name that several sources have."""
+    """What happens to a name in several sources."""
 
     LAST_WINS = "last_wins"
     HOST_FOLDER = "host_folder"
-    """The first keeps the name; those of later hosts go below a folder named like the host."""
+    """The first keeps the name; those of later hosts go below a folder with the host's name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A file, folder or link on disk and its place in the archive."""
+    """A file, folder or link on disk and its path in the archive."""
 
     name: str
     path: Path
@@ -62,7 +63,7 @@ class Member:
     """The file type bits of its mode."""
     source: Source
     below: str = ""
-    """Its path below the source; empty for a source that is a single file."""
+    """Its path relative to the source; empty for a source that is a single file."""
 
 
 def pack(
@@ -72,11 +73,11 @@ def pack(
     warn: Callable[[str], None] = _log.warning,
     threads: int | None = None,
 ) -> Iterator[bytes]:
-    """The archive's bytes, the same ones for the same files, in memory of a few megabytes.
+    """The archive's bytes, deterministic for the same files, with a few megabytes of memory.
 
     Sockets, FIFOs, devices and links that lead outside are left out; a file that shrinks, grows or
-    vanishes while it is read never damages the archive. Each is passed to `warn`. A file that
-    cannot be read is an `ArchiveError`. Closing the iterator early ends its threads.
+    vanishes while it is read never damages the archive. Each is passed to `warn`. An unreadable
+    file is an `ArchiveError`. Closing the iterator early ends its threads.
     """
     members = plan(sources, clash=clash, warn=warn)
     return gzipped(_framed(members, warn), threads=threads)
@@ -110,7 +111,7 @@ def _found(source: Source, warn: Callable[[str], None]) -> Iterator[Member]:
 
 
 def _walk(source: Source, warn: Callable[[str], None]) -> Iterator[Member]:
-    waiting = [("", source.into)]  # no recursion: a script may nest folders without end
+    waiting = [("", source.into)]  # no recursion: folders may be nested without limit
     while waiting:
         folder, prefix = waiting.pop()
         for entry, kind in _entries(folder, source, warn):
@@ -159,7 +160,7 @@ def _give_way(chosen: dict[str, Member], member: Member) -> None:
 
 
 def _rivals(chosen: dict[str, Member], member: Member) -> list[str]:
-    """Names already given that cannot stand next to this one. Two folders can."""
+    """Existing names that conflict with this one. Two folders do not."""
     rivals = []
     end = member.name.find("/")
     while end >= 0:
@@ -252,7 +253,7 @@ def _link(member: Member, warn: Callable[[str], None]) -> Iterator[Piece]:
 
 
 def _goal_inside(member: Member, goal: str) -> str | None:
-    """The link's goal, relative; None when it leads out of the source."""
+    """The link's relative target; None when it leads out of the source."""
     source = member.source
     seen_as = PurePosixPath(source.seen_as or source.path)
     if PurePosixPath(goal).is_relative_to(seen_as):
@@ -265,7 +266,7 @@ def _goal_inside(member: Member, goal: str) -> str | None:
         return None
     depth = len(member.path.relative_to(source.path).parts) - 1
     if goal.startswith("/") or goal.split("/").count("..") > depth:
-        # The way there may exist on this machine only.
+        # Folders on the way may exist on this machine only.
         return os.path.relpath(end, os.path.realpath(member.path.parent))
     return goal
 

@@ -1,6 +1,6 @@
-"""Files that may be damaged: what cannot be read is left out, and logged once.
+"""Reads files that may be damaged: damaged ones are skipped, and logged once.
 
-`files/json_record.py` detects damage; writing is `files/durable.py`'s.
+`files/json_record.py` detects damage; `files/durable.py` writes.
 """
 
 import logging
@@ -19,7 +19,7 @@ _logged: set[tuple[str, str]] = set()
 
 
 def read(kind: type[T], path: Path) -> T | None:
-    """The record in a file; None when there is no file, or when it is damaged, which is logged."""
+    """The record in a file; None without a file, or if it is damaged, which is logged."""
     try:
         return record(kind, parsed(path.read_bytes()))
     except (FileNotFoundError, NotADirectoryError):
@@ -41,7 +41,7 @@ def read_object(path: Path) -> dict[str, Any] | None:
 
 
 def say_once(where: object, what: str) -> None:
-    """Warn that something is damaged, once in this process: files are read again and again."""
+    """Log that something is damaged, once per process: files are read repeatedly."""
     problem = (str(where), what)
     if problem in _logged:
         return

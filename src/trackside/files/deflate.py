@@ -1,7 +1,7 @@
-"""gzip over several threads: one ordinary member that every reader knows.
+"""gzip over several threads: one ordinary member that every reader supports.
 
-Blocks are compressed apart, each with the 32 KiB before it as its dictionary, and joined by sync
-flushes, as pigz does; ISA-L does the work at ten times zlib's speed.
+Blocks are compressed separately, each with the 32 KiB before it as its dictionary, and joined by
+sync flushes, as pigz does; ISA-L compresses at ten times zlib's speed.
 """
 
 import os
@@ -19,7 +19,7 @@ MOST_THREADS = 8
 
 # RFC 1952: deflate, no flags, no time, unknown system; the same input gives the same bytes.
 _HEADER = bytes([0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 255])
-_LAST_BLOCK = b"\x03\x00"  # RFC 1951: a final block that holds nothing
+_LAST_BLOCK = b"\x03\x00"  # RFC 1951: an empty final block
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +28,12 @@ class Piece:
 
     data: bytes
     careful: bool
-    """Worth zlib's level 6 where that packs tighter."""
+    """Worth zlib's level 6 if that compresses better."""
 
 
 def gzipped(pieces: Iterable[Piece], *, threads: int | None = None) -> Iterator[bytes]:
     """Compress in the order given, `threads` blocks at a time, twice as many in memory."""
-    from isal import isal_zlib  # kept out of the import, for who only wants the layout of archives
+    from isal import isal_zlib  # imported here: not needed for the layout of archives
 
     count = threads or min(MOST_THREADS, _usable_cores())
     waiting: deque[Future[bytes]] = deque()
@@ -58,7 +58,7 @@ def gzipped(pieces: Iterable[Piece], *, threads: int | None = None) -> Iterator[
 
 
 def _blocks(pieces: Iterable[Piece]) -> Iterator[Piece]:
-    """Small pieces of one kind together, large ones as they are."""
+    """Small pieces of one kind are joined, large ones stay as they are."""
     gathered: list[bytes] = []
     held = 0
     careful = True
@@ -79,8 +79,8 @@ def _deflate(block: Piece, before: bytes) -> bytes:
 
     fast = isal_zlib.compressobj(1, zlib.DEFLATED, -zlib.MAX_WBITS, zdict=before)
     packed = fast.compress(block.data) + fast.flush(isal_zlib.Z_SYNC_FLUSH)
-    # Weights (0.75 and up) come out as small as from zlib, zeros are small either way. Text, code
-    # and tables are 5 to 20 % larger, so they are done again.
+    # Weights (0.75 and up) are as small as from zlib, zeros are small either way. Text, code and
+    # tables are 5 to 20 % larger, so they are compressed again.
     if block.careful and 0.01 < len(packed) / len(block.data) < 0.7:
         tight = zlib.compressobj(6, zlib.DEFLATED, -zlib.MAX_WBITS, zdict=before)
         again = tight.compress(block.data) + tight.flush(zlib.Z_SYNC_FLUSH)

@@ -1,6 +1,6 @@
 """Whether a process failed because of a disk: which folder is on a full or read-only one.
 
-Derived from the process's output and from the file systems as they are at this moment.
+Derived from the process's output and the current state of the file systems.
 """
 
 import os
@@ -12,7 +12,7 @@ from trackside.texts.quantities import size
 
 _MEANS_FULL = re.compile(r"No space left on device|\[Errno 28\]|Disk quota exceeded|\[Errno 122\]")
 _MEANS_QUOTA = re.compile(r"Disk quota exceeded|\[Errno 122\]")
-# A file that cannot be read has some of these texts, too: they count where a disk is full.
+# An unreadable file may cause some of these texts, too: they count only if a disk is full.
 _MAY_MEAN_FULL = re.compile(
     r"inline_container|iostream error|file write failed|PytorchStreamWriter|disk is full"
 )
@@ -21,7 +21,7 @@ _PATH = re.compile(
     r"(?:No space left on device|Disk quota exceeded|Read-only file system)[^\n]*?['\"](/[^'\"\n]+)"
 )
 _LITTLE_BYTES = 4 << 20
-"""A disk that was full may have a little again: a job of ours gives its ballast up."""
+"""A disk that was full may have a little space again: our jobs free their ballast."""
 _LOCAL = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "tmpfs", "overlay"})
 """File systems that respond at once; a network's may never."""
 _MOST_TOLD = 3
@@ -30,7 +30,7 @@ _OCTAL = re.compile(r"\\([0-7]{3})")
 
 
 def disk_failure(output: str, folders: Sequence[str], *, in_home: str = "") -> str:
-    """A sentence without its full stop; "" unless a disk is the matter.
+    """A sentence without its full stop; "" unless a disk is the cause.
 
     `folders` are where the process may have written; those below `in_home` are in TRACKSIDE_HOME.
     """
@@ -50,7 +50,7 @@ def disk_failure(output: str, folders: Sequence[str], *, in_home: str = "") -> s
     if found := [space for space in spaces if _is_nearly_full(space)]:
         return full_disk(found[0], in_home)
     if not named and (found := [space for space in _mounted() if _is_nearly_full(space)]):
-        # Whether the process wrote there is not known: all of them are named.
+        # It is unknown whether the process wrote there: all of them are named.
         return ". ".join(full_disk(space, in_home) for space in found[:_MOST_TOLD])
     if not is_named:
         return ""
@@ -92,7 +92,7 @@ def _existing(path: str) -> str:
 
 
 def _mounted() -> Iterator[Space]:
-    """Every local disk that this process sees, the last one that was mounted first."""
+    """Every local disk that this process sees, the last one mounted first."""
     try:
         with open(_MOUNTS, errors="replace") as file:
             entries = [line.split() for line in file]

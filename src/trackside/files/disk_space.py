@@ -1,4 +1,4 @@
-"""Whether a disk takes more data, as a text for readers of a job and for failed writes."""
+"""Whether a disk accepts data, as a text for readers of a job and for failed writes."""
 
 import errno
 import os
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 LITTLE_BYTES = 64 * 1024
-"""Free on a disk on which nothing can go on."""
+"""Free bytes on a disk on which nothing can continue."""
 
 _MOUNTS = "/proc/self/mountinfo"
 _GIVEN_UP = b"emergency_ro"
@@ -15,10 +15,10 @@ _GIVEN_UP = b"emergency_ro"
 class Space(NamedTuple):
     folder: str
     free_bytes: int
-    """For this user: root may use the blocks that are kept back from others."""
+    """For this user: root may use reserved blocks."""
     size_bytes: int
     free_files: int | None
-    """None where the file system does not count them."""
+    """None if the file system does not count them."""
     is_read_only: bool
 
     @property
@@ -27,7 +27,7 @@ class Space(NamedTuple):
 
 
 def space_of(folder: str | Path) -> Space | None:
-    """None for what is not there, and for file systems that have no size."""
+    """None for a missing path, and for file systems without a size."""
     try:
         found = os.statvfs(folder)
     except OSError:
@@ -47,13 +47,14 @@ def space_of(folder: str | Path) -> Space | None:
 
 
 def _is_given_up(folder: str | Path) -> bool:
-    """Whether the kernel has made it read-only after an error of the disk, though it is mounted for
-    writing: so ext4 does since Linux 6.14."""
+    """Whether the kernel made it read-only after a disk error, though it is mounted for writing: as
+    ext4 does since Linux 6.14.
+    """
     try:
         device = os.stat(folder).st_dev
         with open(_MOUNTS, "rb") as file:
             mounts = file.read()
-    except OSError:  # there are none elsewhere than on Linux
+    except OSError:  # only on Linux
         return False
     if _GIVEN_UP not in mounts:
         return False
@@ -65,8 +66,7 @@ def _is_given_up(folder: str | Path) -> bool:
 
 
 def trouble(folder: Path) -> str:
-    """Why nothing can be written below this folder; empty when something can, or that is
-    unknown."""
+    """Why nothing can be written below this folder; empty if it can, or if unknown."""
     space = space_of(folder)
     if space is None:
         return ""
@@ -80,12 +80,12 @@ def trouble(folder: Path) -> str:
 
 
 def is_full(error: BaseException) -> bool:
-    """Whether a write failed for want of space."""
+    """Whether a write failed because the disk is full."""
     return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def takes_nothing(error: BaseException) -> bool:
-    """Whether a write failed because of the disk, be it full or read-only: it may succeed later."""
+    """Whether a write failed because the disk is full or read-only: it may succeed later."""
     return is_full(error) or is_read_only(error)
 
 

@@ -1,7 +1,7 @@
-"""Files that another process reads: written under a temporary name, synced, renamed.
+"""Durable files that other processes read: written under a temporary name, synced, renamed.
 
-They are for their owner alone, unless another mode is given. On a full disk a job's ballast file
-is given up, once, so that what must be written about it can be.
+They are readable by their owner only, unless another mode is given. On a full disk a job's ballast
+file is freed, once, so that its state can still be written.
 """
 
 import errno
@@ -31,11 +31,11 @@ def write_bytes(
     spends_ballast: bool = True,
     lasts: bool = True,
 ) -> None:
-    """Readers see the old content or the new, whole, also after a power cut.
+    """Readers see the old or the new content, complete, also after a power cut.
 
-    `mode`, less the umask, is what others may do with it, from the first byte on. What will soon be
-    written again does not spend the ballast. What does not need to `last` waits for no disk: a
-    power cut may leave the old content, the new, or an empty file, until `make_last`.
+    `mode`, less the umask, applies from the first byte on. What will soon be written again does not
+    spend the ballast. What does not need to `last` waits for no disk: a power cut may leave the old
+    content, the new, or an empty file, until `make_last`.
     """
     if spends_ballast:
         giving_up_ballast(path, lambda: _write(path, data, mode, lasts))
@@ -44,15 +44,16 @@ def write_bytes(
 
 
 def make_last(path: Path) -> None:
-    """A file that was written and need not last then does from now on."""
+    """Make a file durable that was written without `last`."""
     with path.open("rb") as file:
         os.fsync(file.fileno())
     sync_folder(path.parent)
 
 
 def create(path: Path, data: bytes) -> None:
-    """A new file in a folder that no other process sees yet: synced, under its name at once. Sync
-    the folder when all of them are there."""
+    """Create a file in a folder that no other process sees yet: synced, directly under its name.
+    Sync the folder when all files exist.
+    """
     with open(path, "xb", opener=private_opener) as file:
         file.write(data)
         file.flush()
@@ -60,7 +61,7 @@ def create(path: Path, data: bytes) -> None:
 
 
 def giving_up_ballast(path: Path, action: Callable[[], None]) -> None:
-    """Do it; on a full disk drop the ballast that a folder above `path` holds, and try again."""
+    """Run it; on a full disk remove the ballast of a folder above `path`, and retry."""
     try:
         action()
     except OSError as error:
@@ -88,9 +89,9 @@ def json_bytes(record: Any) -> bytes:
 
 
 def read_json(path: Path) -> Any | None:
-    """None when there is no such file: not written yet is no error.
+    """None without a file: not written yet is no error.
 
-    `DamagedRecord`, a `ValueError`, when it is no JSON. `damage.read` does not raise it.
+    `DamagedRecord`, a `ValueError`, if it is not JSON. `damaged_files.read` does not raise it.
     """
     try:
         return parsed(path.read_bytes())
@@ -99,8 +100,7 @@ def read_json(path: Path) -> Any | None:
 
 
 def append_lines(path: Path, lines: bytes) -> None:
-    """Synced, or not there at all; those of one call stay together though other processes
-    append."""
+    """Synced, or not written at all; the lines of one call stay together though others append."""
     descriptor = open_file(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -111,17 +111,17 @@ def append_lines(path: Path, lines: bytes) -> None:
 
 
 def drop_torn_line(descriptor: int) -> None:
-    """Cut off what a crash left of a last line: it was never announced."""
+    """Cut off a partial last line left by a crash: it was never reported."""
     size = os.fstat(descriptor).st_size
     if size and os.pread(descriptor, 1, size - 1) != b"\n":
         os.ftruncate(descriptor, os.pread(descriptor, size, 0).rfind(b"\n") + 1)
 
 
 def write_lines(descriptor: int, lines: bytes, path: Path) -> None:
-    """At the end of a file that is open for appending, by one who holds its lock."""
+    """Append to a file opened for appending; the caller holds its lock."""
     size = os.fstat(descriptor).st_size
     try:
-        if os.write(descriptor, lines) != len(lines):  # the disk filled up in the middle
+        if os.write(descriptor, lines) != len(lines):  # the disk became full in the middle
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
         os.fsync(descriptor)
     except OSError:
@@ -130,7 +130,7 @@ def write_lines(descriptor: int, lines: bytes, path: Path) -> None:
 
 
 def sync_folder(path: str | Path) -> None:
-    """Make a rename or a new name in this folder last."""
+    """Make a rename or a new name in this folder durable."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,7 +1,7 @@
 """Unpacks a .tar.gz that may be malicious; nothing is written outside the target.
 
-Owns what a member may become on disk. Parsing an archive is `tar_reader`'s; packing is
-`archive`'s. Standard library only, so that the in-container half can share it.
+Decides what a member becomes on disk. `tar_reader` parses an archive; `archive` packs. Standard
+library only, so that the in-container half can share it.
 """
 
 import gzip
@@ -22,11 +22,11 @@ from trackside.files.tar_stream import BeyondLimit, TarStream
 from trackside.quick_dataclass import dataclass
 
 LINK_HOPS = 40
-"""As many symbolic links as the kernel follows before it gives up."""
+"""Maximum symbolic links to follow, as in the kernel."""
 LINK_STEPS = 10_000_000
-"""Names resolved to follow all links of an archive: seconds. A link needs a handful."""
+"""Names resolved to follow all links of an archive: takes seconds. A link needs a handful."""
 PATH_CHARS = 4096
-"""The longest name or target of a link that is considered, as the kernel has it."""
+"""The longest name or link target accepted, as in the kernel."""
 NAMES_CHARS = 1 << 27
 """Of all names together, which are held in memory."""
 SHOWN_WARNINGS = 20
@@ -36,13 +36,13 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What an archive may unfold to. Beyond it extraction stops and gives the space back."""
+    """Limits of the unpacked content. Beyond them extraction stops and frees the space."""
 
     total_bytes: int = 16 << 30
     members: int = 200_000
-    """And as many folders that only the names of members imply."""
+    """And as many folders that only members' names imply."""
     depth: int = 128
-    """Folders inside one another."""
+    """Depth of nested folders."""
 
 
 def extract(
@@ -54,9 +54,9 @@ def extract(
 ) -> None:
     """Unpack a gzip-compressed tar into `target`, which must be absent or empty.
 
-    A member that names a place outside lands inside (`/a/b` as `a/b`), one that is a device, a FIFO
-    or a link to the outside is left out, each with a warning: a malicious archive does not fail the
-    job. A damaged one, and one beyond `limits`, is an `ArchiveError`; then `target` is as before.
+    A member with a path outside is written inside (`/a/b` as `a/b`); a device, a FIFO or a link to
+    the outside is skipped, each with a warning: a malicious archive does not fail the job. A
+    damaged one, and one beyond `limits`, is an `ArchiveError`; then `target` is as before.
     """
     name = str(archive) if isinstance(archive, Path) else getattr(archive, "name", "<stream>")
     existed = _check_empty(target, str(name))
@@ -82,10 +82,10 @@ def safe_name(name: str) -> str:
 
 
 class _Extraction:
-    """One archive on its way to disk.
+    """One archive being unpacked.
 
-    The target was empty, so what is in it is known without listing it. Links are kept back until
-    every file is in place, so that no member is ever written through one.
+    The target was empty, so its content is known without listing it. Links are created after every
+    file, so that no member is ever written through one.
     """
 
     def __init__(
@@ -147,7 +147,7 @@ class _Extraction:
             self._warn_caller(f"{self._archive!r} has data after its end, or a damaged header")
 
     def _name(self, member: Member) -> str:
-        """Where the member goes below the target; empty, with a warning, if nowhere."""
+        """The member's path below the target; empty, with a warning, if it is skipped."""
         given = member.name
         if len(given) > PATH_CHARS:
             raise _beyond(given[:80], f"a name of more than {PATH_CHARS:,} characters")
@@ -179,7 +179,7 @@ class _Extraction:
         return True
 
     def _place(self, reader: TarReader, member: Member, name: str) -> None:
-        """The later member of a name wins, as tar has it."""
+        """The later member of a name wins, as in tar."""
         parent = name.rpartition("/")[0]
         if parent not in self._folders:
             self._imply(parent)
@@ -202,7 +202,7 @@ class _Extraction:
                 self._links[name] = member.goal
 
     def _imply(self, name: str) -> None:
-        """Make a folder that has no member of its own, or comes before it, and those above it."""
+        """Create a folder that has no member of its own, or comes before it, and its parents."""
         parts = name.split("/")
         for depth in range(1, len(parts) + 1):
             above = "/".join(parts[:depth])
@@ -252,7 +252,7 @@ class _Extraction:
             self._warn(name, f"skipped: it leads to {goal!r}, outside")
 
     def _stays_inside(self, name: str) -> bool:
-        """Follow the link by name alone, through all the archive's other links."""
+        """Resolve the link by name alone, through all other links of the archive."""
         here: list[str] = []
         ahead = name.split("/")[::-1]
         hops = 0
@@ -264,8 +264,8 @@ class _Extraction:
             if part in ("", "."):
                 continue
             if part == "..":
-                # Where names differ by case alone, a way back from what is not known to be a
-                # folder may be the way back from a link.
+                # Where names are case-insensitive, `..` from a name that is not known to be a
+                # folder may be `..` from a link.
                 if not here or "/".join(here) not in self._folders:
                     return False
                 here.pop()
@@ -297,7 +297,7 @@ def _fill(handle: int, reader: TarReader, member: Member) -> None:
 
 
 def _safe_mode(mode: int) -> int:
-    """Set-id bits, and writing by others than the owner, are never set."""
+    """Set-id bits, and write permission for group and others, are never set."""
     return (mode & 0o755 if mode & 0o100 else mode & 0o644) | 0o600
 
 

@@ -1,6 +1,6 @@
-"""JSON parsed into records of declared types, within bounds, from untrusted writers.
+"""Parses JSON into records of declared types, within bounds, from untrusted writers.
 
-What becomes of damage is the caller's; `files/damaged_files.py` has what most callers do.
+Callers handle damage; most use `files/damaged_files.py`.
 """
 
 import json
@@ -16,7 +16,7 @@ Convert = Callable[[Any], Any]
 
 INT_MOST = 2**63 - 1
 MOMENT_END = 253402300800.0
-"""The year 10000, which no calendar of Python's has."""
+"""The year 10000, beyond Python's calendars."""
 _IS_MOMENT = "seconds since the epoch"
 Moment = Annotated[float, _IS_MOMENT]
 """A float that is also a representable time."""
@@ -27,7 +27,7 @@ class DamagedRecord(ValueError):
 
 
 def parsed(data: bytes | str) -> Any:
-    """Any JSON value. Nesting and numbers beyond what can be handled are damage too."""
+    """Any JSON value. Excessive nesting and numbers count as damage too."""
     try:
         return json.loads(data)
     except RecursionError:
@@ -44,9 +44,9 @@ def parsed_object(data: bytes | str) -> dict[str, Any]:
 
 
 def record(kind: type[T], data: Any) -> T:
-    """A dataclass from what `asdict` and JSON made of one, each field of the type it declares.
+    """A dataclass from what `asdict` and JSON made of one, each field of its declared type.
 
-    Fields that this version does not know are left out; a later one may have written them.
+    Unknown fields are ignored; a later version may have written them.
     """
     if not isinstance(data, Mapping):
         raise DamagedRecord(f"it is no object but {_shown(data)}")
@@ -64,7 +64,7 @@ def record(kind: type[T], data: Any) -> T:
 
 @cache
 def _members(kind: Any) -> tuple[tuple[str, Convert, bool], ...]:
-    """Name, conversion and whether it must be there, of each field."""
+    """Name, conversion and whether it is required, of each field."""
     hints = get_type_hints(kind, include_extras=True)
     return tuple(
         (

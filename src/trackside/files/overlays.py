@@ -1,5 +1,6 @@
-"""Cached overlays as they lie on disk: whether one is whole, when it was last used, whether a job
-uses it now. The toolkit makes them (`toolkit/overlay`); `jobs/disk` removes them."""
+"""Cached overlays on disk: whether one is complete, when it was last used, whether a job uses it
+now. `toolkit/overlay` creates them; `jobs/garbage_collection` removes them.
+"""
 
 import fcntl
 import os
@@ -10,11 +11,11 @@ from typing import IO
 from trackside.files.permissions import private_opener
 
 MARKER = ".complete"
-"""Its time is when the overlay was last used."""
+"""Its mtime is when the overlay was last used."""
 
 
 def is_complete(folder: Path) -> float | None:
-    """When it was last used; None for one that is not whole."""
+    """When it was last used; None if it is incomplete."""
     try:
         return (folder / MARKER).stat().st_mtime
     except OSError:
@@ -22,13 +23,12 @@ def is_complete(folder: Path) -> float | None:
 
 
 def open_lock(folder: str) -> IO[str]:
-    """Held for others while an overlay is built or removed, and shared by the jobs that use it."""
+    """Held exclusively while an overlay is built or removed, and shared by the jobs that use it."""
     return open(f"{folder}.lock", "w", opener=private_opener)
 
 
 def remove_unused(folder: Path) -> bool:
-    """False when a job uses or builds it. The lock's file stays: another process may wait for
-    it."""
+    """False when a job uses or builds it. The lock's file stays: others may wait for it."""
     with open_lock(str(folder)) as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,19 +1,19 @@
-"""Who may read what Trackside writes: in TRACKSIDE_HOME its owner alone, elsewhere as the user's
-umask says.
+"""Permissions of files that Trackside writes: in TRACKSIDE_HOME for the owner only, elsewhere by
+the user's umask.
 
-Our own long-running processes give themselves a private umask (`keep_private`), so that nothing
-they make is open by mistake. The SDK and the CLI run in the user's process, whose umask is not ours
-to change: what they make in TRACKSIDE_HOME gets its mode explicitly. The toolkit uses this, too, so
+Our own long-running processes set a private umask (`keep_private`), so that nothing they create is
+accessible by mistake. The SDK and the CLI run in the user's process, whose umask we must not
+change: what they create in TRACKSIDE_HOME gets its mode explicitly. The toolkit uses this, too, so
 it imports nothing slow.
 """
 
 import os
 
 PRIVATE = 0o077
-"""The umask that leaves everything to its owner."""
+"""The umask that leaves access to the owner only."""
 PRIVATE_FILE = 0o600
 BY_UMASK = 0o666
-"""The mode that programs request when the umask is to decide."""
+"""The mode to request when the umask should decide."""
 _FOLDER = 0o777
 
 StrPath = str | os.PathLike[str]
@@ -22,10 +22,10 @@ _user_umask: int | None = None
 
 
 def keep_private(given: str | None = None) -> str:
-    """For a process of our own, before it has threads: what it makes is for its owner alone.
+    """For our own processes, before they have threads: files are accessible to their owner only.
 
-    `given` is the user's umask as a process above this one returned it; without it, the present
-    umask is the user's. Returns it for the processes below.
+    `given` is the user's umask as returned by a parent process; without it, the current umask is
+    the user's. Returns it for child processes.
     """
     global _user_umask
     present = os.umask(PRIVATE)
@@ -34,12 +34,12 @@ def keep_private(given: str | None = None) -> str:
 
 
 def user_umask() -> int | None:
-    """What the user's files are made with; None where it is simply this process's own umask."""
+    """The umask for the user's files; None if it is this process's own."""
     return _user_umask
 
 
 def open_file(path: StrPath, flags: int, umask: int | None = PRIVATE) -> int:
-    """As `os.open`; a new file gets the mode that this umask leaves, None being the process's."""
+    """Like `os.open`; a new file gets the mode that this umask leaves, None being the process's."""
     mode = BY_UMASK if umask is None else BY_UMASK & ~umask
     descriptor = os.open(path, flags, mode)
     if umask is not None and mode & PRIVATE:
@@ -53,7 +53,7 @@ def private_opener(path: str, flags: int) -> int:
 
 
 def make_folder(folder: StrPath, umask: int | None = PRIVATE) -> None:
-    """With all that are missing above it. One that exists stays as it is."""
+    """Including missing parents. An existing one is not changed."""
     if umask is None:
         os.makedirs(folder, exist_ok=True)
         return
@@ -70,10 +70,10 @@ def make_folder(folder: StrPath, umask: int | None = PRIVATE) -> None:
 
 
 def close_to_others(path: StrPath) -> int | None:
-    """Take all rights of other users away from one's own file or folder.
+    """Remove all rights of other users from one's own file or folder.
 
-    The mode that it had; None when there was nothing to do, or nothing that this user may do.
-    A folder that is sticky, such as /tmp, is everybody's on purpose and stays so.
+    Returns its previous mode; None if there was nothing to do, or this user may not. A sticky
+    folder, such as /tmp, is shared on purpose and stays so.
     """
     try:
         status = os.stat(path)
@@ -87,7 +87,7 @@ def close_to_others(path: StrPath) -> int | None:
 
 
 def close_tree_to_others(folder: StrPath) -> None:
-    """For what another program has made, with modes of its own choice."""
+    """For files that another program has created with its own modes."""
     for path, folders, files in os.walk(folder):
         for name in (".", *folders, *files):
             inner = os.path.join(path, name)

@@ -1,8 +1,8 @@
-"""A folder that a script writes to, for programs that may read more than the script may.
+"""Access to a folder that a script writes to, for programs that may read more than the script.
 
-A job that runs as another user could otherwise lead its supervisor, by a link, to a file that is
-kept from it, or have one written. Here every path is opened one name at a time, from a folder that
-only we write to, and no link is followed. Who reads or writes below /opt/ml does it through here.
+A job that runs as another user could otherwise use a link to make its supervisor read or write a
+file that the job has no access to. Here every path is opened one name at a time, from a folder that
+only we write to, and no link is followed. All access below /opt/ml goes through here.
 """
 
 import errno
@@ -16,19 +16,19 @@ from pathlib import Path
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _MOST_PATH_BYTES = 4096
-"""As the system has it for paths: a script may nest folders without end."""
+"""As the system's limit for paths: a script may nest folders without end."""
 _LED_AWAY = (errno.ELOOP, errno.ENOTDIR)
 
 
 class NoPlainFile(PermissionError):
-    """Not a file that was to be opened but a FIFO, a folder or, with the number ELOOP, a link."""
+    """Not a regular file but a FIFO, a folder or, with the number ELOOP, a link."""
 
 
 class ScriptFolder:
-    """Its methods take paths below it, such as "a/b.json"; empty is the folder itself.
+    """Methods take paths below it, such as "a/b.json"; empty is the folder itself.
 
-    A link on the way is a `NotADirectoryError`, one in a file's place `NoPlainFile`. In a folder of
-    another user, a file that is neither that user's nor ours is a `PermissionError`.
+    A link in the path is a `NotADirectoryError`, one instead of a file `NoPlainFile`. In a folder
+    of another user, a file that is neither that user's nor ours is a `PermissionError`.
     """
 
     __slots__ = ("_owner", "_within", "path")
@@ -36,8 +36,9 @@ class ScriptFolder:
     def __init__(
         self, path: str | Path, *, within: Path | None = None, owner: int | None = None
     ) -> None:
-        """`within` is a folder above it that only we write to; without it the path itself is taken
-        as it is, and may be a link. Then what is in it belongs to `owner`, or to us."""
+        """`within` is a folder above it that only we write to; without it the path itself is
+        trusted, and may be a link. Then its content belongs to `owner`, or to us.
+        """
         self.path = Path(path)
         self._within = within
         self._owner = owner
@@ -58,7 +59,7 @@ class ScriptFolder:
 
     @contextmanager
     def opened(self, below: str = "", *, make: bool = False) -> Iterator[int]:
-        """A folder's descriptor; `make` makes those that are missing, for their owner."""
+        """A folder's descriptor; `make` creates missing folders, for their owner."""
         descriptor = self._open_folder(below, make)
         try:
             yield descriptor
@@ -67,12 +68,12 @@ class ScriptFolder:
 
     @contextmanager
     def entries(self, below: str = "") -> Iterator[list["os.DirEntry[str]"]]:
-        """What a folder has, by name; each can be inspected inside the block only."""
+        """A folder's entries by name; each can be inspected inside the block only."""
         with self.opened(below) as descriptor, os.scandir(descriptor) as found:
             yield list(found)
 
     def open(self, below: str, flags: int = os.O_RDONLY, mode: int = 0o644) -> int:
-        """A plain file's descriptor, which the caller closes. It never waits, as for a FIFO."""
+        """A regular file's descriptor, which the caller closes. It never blocks, as on a FIFO."""
         folder, _, name = below.rpartition("/")
         with self.opened(folder) as descriptor:
             try:
@@ -99,7 +100,7 @@ class ScriptFolder:
             return file.read(most_bytes)
 
     def write(self, below: str, data: bytes) -> None:
-        """A whole file in place of what has the name; the folder is there already."""
+        """Replace the file with this name; the folder exists already."""
         folder, _, name = below.rpartition("/")
         temporary = f".{name}.{os.getpid()}.part"
         with self.opened(folder) as descriptor:
@@ -114,7 +115,7 @@ class ScriptFolder:
             os.rename(temporary, name, src_dir_fd=descriptor, dst_dir_fd=descriptor)
 
     def take(self, file: Path, below: str) -> None:
-        """Move a file of ours, on the same disk, to this name; folders are made."""
+        """Move a file of ours, on the same disk, to this name; folders are created."""
         folder, _, name = below.rpartition("/")
         with self.opened(folder, make=True) as descriptor:
             os.rename(file, name, dst_dir_fd=descriptor)
@@ -125,7 +126,7 @@ class ScriptFolder:
             os.unlink(name, dir_fd=descriptor)
 
     def remove_tree(self, below: str) -> None:
-        """With all that is in it, as far as it can be; what does not exist is no error."""
+        """With its content, as far as possible; a missing folder is no error."""
         folder, _, name = below.rpartition("/")
         with suppress(OSError), self.opened(folder) as descriptor:
             shutil.rmtree(name, ignore_errors=True, dir_fd=descriptor)
@@ -174,7 +175,7 @@ class ScriptFolder:
             raise self._no_plain_file(below, errno.EPERM)
         if self._owner in (None, status.st_uid):
             return
-        # Ours are those that we put there; one that has another name somewhere may be a trick.
+        # Ours are those that we put there; one with a second hard link may be a trick.
         if status.st_uid != os.geteuid() or status.st_nlink > 1:
             why = f"It belongs to user {status.st_uid}, and is left alone"
             raise PermissionError(errno.EPERM, why, str(self.path / below))

@@ -1,8 +1,8 @@
 """The headers of a tar archive: ustar's, GNU's and pax's, as untrusted bytes.
 
-Owns the fields of one header. In which order headers come is `tar_reader`'s, holes in files are
-`tar_sparse`'s. Python's tarfile is not used to read: below 3.11.10 a header can make it search for
-hours (CVE-2024-6232), a row of headers exhausts its stack, and it takes ten times as long.
+Parses the fields of one header. `tar_reader` handles the order of headers, `tar_sparse` holes in
+files. Python's tarfile is not used for reading: below 3.11.10 a header can make it search for hours
+(CVE-2024-6232), a row of headers exhausts its stack, and it takes ten times as long.
 """
 
 import struct
@@ -45,26 +45,26 @@ _KINDS = {
     b"5": Kind.FOLDER,
 }
 _WITHOUT_CONTENT = b"123456"
-"""Links, folders, devices and pipes: whatever size their header has, no content follows."""
+"""Links, folders, devices and pipes: no content follows, whatever size their header has."""
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One member, unchecked: its names may lead anywhere."""
+    """One member, unchecked: its names may point anywhere."""
 
     name: str
     goal: str
-    """What a link leads to."""
+    """A link's target."""
     flag: bytes
     kind: Kind
     mode: int
     mtime: float
     size: int
-    """Bytes of the file as it will be."""
+    """Size of the resulting file."""
     stored_bytes: int
-    """Bytes that follow in the archive."""
+    """Size of the data that follows in the archive."""
     parts: tuple[tuple[int, int], ...] | None = None
-    """Offset and length of what is stored of a file with holes, in order."""
+    """Offset and length of each stored part of a sparse file, in order."""
 
     @property
     def has_content(self) -> bool:
@@ -81,7 +81,7 @@ def is_header(block: bytes) -> bool:
         expected = number(block[_CHECKSUM])
     except DamagedTar:
         return False
-    # Some old programs took bytes for signed.
+    # Some old programs treated bytes as signed.
     return expected == total or expected == total - 256 * sum(byte > 127 for byte in rest)
 
 
@@ -107,7 +107,7 @@ def parsed(block: bytes) -> Member:
 
 
 def number(field: bytes) -> int:
-    """Octal digits, or GNU's binary form for what is too large for them."""
+    """Octal digits, or GNU's binary form for larger values."""
     if field[0] in (0x80, 0xFF):
         return int.from_bytes(field[1:], "big") - (field[0] == 0xFF) * (1 << 8 * (len(field) - 1))
     digits = field.partition(b"\0")[0].strip()
@@ -118,7 +118,7 @@ def number(field: bytes) -> int:
 
 
 def decimal(digits: str) -> int:
-    """A number of pax's headers, where none is negative."""
+    """A number in pax headers, which is never negative."""
     if not (digits.isascii() and digits.isdecimal()) or len(digits) > 20:
         raise DamagedTar(f"an extended header has {digits[:20]!r} where a number should be")
     return int(digits)

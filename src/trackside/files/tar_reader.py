@@ -1,7 +1,7 @@
-"""The members of a tar archive, one after the other, with whatever headers belong to each.
+"""Iterates over the members of a tar archive, each with its headers.
 
-Owns the order of headers and their limits. Nothing here touches the disk: `extract` decides what
-becomes of a member. Memory and time depend on the limits alone, not on what headers claim.
+Handles the order of headers and their limits. Nothing here touches the disk: `extract` decides what
+a member becomes. Memory and time depend on the limits alone, not on what headers claim.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ from trackside.files.tar_header import (
 from trackside.files.tar_stream import BeyondLimit, DamagedTar, TarStream
 
 METADATA_BYTES = 1 << 20
-"""The longest extended header that is believed; a real one has a few hundred bytes."""
+"""The longest extended header accepted; a real one has a few hundred bytes."""
 METADATA_BYTES_IN_ALL = 1 << 28
 HEADERS_IN_A_ROW = 16
 """Extended headers before one member. Real ones have two or three."""
@@ -63,12 +63,12 @@ class TarReader:
             block = self._stream.take(BLOCK_BYTES)
 
     def content(self, size: int) -> Iterator[memoryview]:
-        """The next bytes of the present member."""
+        """The next bytes of the current member."""
         self._unread -= size
         return self._stream.pieces(size)
 
     def _completed(self, block: bytes) -> Member:
-        """The next member, with what the headers before its own say about it."""
+        """The next member, with the values of the headers before its own."""
         header = parsed(block)
         records = dict(self._for_all)
         sparse_numbers: list[str] = []
@@ -131,7 +131,7 @@ class TarReader:
 
 
 def _amended(header: Member, records: Mapping[str, str]) -> Member:
-    """The header with the fields of its extended ones, which have no limits of length."""
+    """The header with the fields of its extended ones, which have no length limits."""
     size = decimal(records["size"]) if records.get("size") else header.size
     name = records.get("GNU.sparse.name") or records.get("path") or header.name
     goal = records.get("linkpath") or header.goal

@@ -1,6 +1,6 @@
-"""Files with holes, in each form in which GNU tar has ever written them: where the content goes.
+"""Sparse files, in each format that GNU tar has ever written: where the content goes.
 
-A map is a tuple of (offset, length), in order. Whether a file fits its limits is `extract`'s.
+A map is a tuple of (offset, length), in order. `extract` checks the limits.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ Parts = tuple[tuple[int, int], ...]
 
 
 def of_header(block: bytes, stream: TarStream) -> tuple[int, Parts]:
-    """GNU's own form: the file's size, and parts in the header and in blocks that follow it."""
+    """GNU's own format: the file's size, and parts in the header and in blocks that follow it."""
     numbers = list(_numbers(block[_HEADER_PARTS]))
     has_more = block[_HEADER_HAS_MORE]
     while has_more:
@@ -35,7 +35,7 @@ def of_header(block: bytes, stream: TarStream) -> tuple[int, Parts]:
 
 
 def of_records(records: Mapping[str, str], repeated: Sequence[str]) -> Parts | None:
-    """The forms 0.0 and 0.1 of pax: parts are in the extended header, if it speaks of any."""
+    """Formats 0.0 and 0.1 of pax: parts are in the extended header, if any."""
     if repeated:
         return _paired([decimal(each) for each in repeated])
     if listed := records.get("GNU.sparse.map"):
@@ -44,7 +44,7 @@ def of_records(records: Mapping[str, str], repeated: Sequence[str]) -> Parts | N
 
 
 def of_content(stream: TarStream) -> tuple[int, Parts]:
-    """The form 1.0 of pax: bytes taken before the content begins, and the parts they list."""
+    """Format 1.0 of pax: bytes taken before the content begins, and the parts they list."""
     lines = _lines(stream)
     _, count = next(lines)
     _check_count(count)
@@ -57,7 +57,7 @@ def of_content(stream: TarStream) -> tuple[int, Parts]:
 
 
 def check(parts: Parts, *, size: int, stored_bytes: int) -> None:
-    """The parts follow one another inside the file, and are all that is stored."""
+    """The parts are in order, inside the file, and cover everything that is stored."""
     ends = [0, *(offset + length for offset, length in parts)]
     in_order = all(end <= offset for end, (offset, _) in zip(ends, parts, strict=False))
     if not in_order or any(length < 0 for _, length in parts) or ends[-1] > size:
@@ -75,7 +75,7 @@ def _numbers(field: bytes) -> Iterator[int]:
 
 
 def _lines(stream: TarStream) -> Iterator[tuple[int, int]]:
-    """Decimal numbers, one a line, from as many blocks as needed; with the bytes taken so far."""
+    """Decimal numbers, one per line, from as many blocks as needed; with the bytes taken so far."""
     num_bytes = 0
     begun = b""
     while block := stream.take(BLOCK_BYTES):

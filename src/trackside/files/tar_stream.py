@@ -1,6 +1,6 @@
-"""The bytes inside a .tar.gz, read from front to back and never beyond a limit.
+"""The bytes inside a .tar.gz, read sequentially and never beyond a limit.
 
-Owns how much is held in memory at a time. What the bytes mean is `tar_reader`'s.
+Bounds the memory in use. `tar_reader` interprets the bytes.
 """
 
 import gzip
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import IO
 
 CHUNK_BYTES = 1 << 18
-"""Read ahead at a time: enough to make the many small reads of headers cheap."""
+"""Read-ahead: enough to make the many small reads of headers cheap."""
 
 
 class BeyondLimit(Exception):
@@ -37,7 +37,7 @@ class TarStream:
         return taken
 
     def pieces(self, size: int) -> Iterator[memoryview]:
-        """The next `size` bytes as they come; an archive that ends before that is damaged."""
+        """The next `size` bytes in pieces; an archive that ends before that is damaged."""
         for piece in self._pieces(size):
             size -= len(piece)
             yield piece
@@ -52,7 +52,7 @@ class TarStream:
             pass
 
     def drain(self) -> bool:
-        """Read to the end, where gzip keeps its checksum; whether there was more than padding."""
+        """Read to the end, where gzip has its checksum; whether there was more than padding."""
         has_more = bool(self._held[self._at :].strip(b"\0"))
         while self._refill():
             has_more = has_more or bool(self._held.strip(b"\0"))

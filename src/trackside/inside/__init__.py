@@ -1,2 +1,3 @@
-"""Runs from inside: `trackside.init`, `log`, `watch` and `finish`, for scripts and notebooks that
-Trackside did not start."""
+"""Runs started by a script: `trackside.init`, `log`, `watch` and `finish`, for scripts and
+notebooks that Trackside did not start.
+"""

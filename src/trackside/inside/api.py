@@ -28,9 +28,9 @@ def init(
 
     It is listed, shown and reported as jobs are. `project` begins its name, unless `name` is given.
     `config` is what is compared between runs: a mapping, what argparse returns, or a dataclass.
-    `rules` judge what `watch` is given; the built-in check-up unless given. `console` keeps a copy
-    of what the script prints. Of the processes of one training only rank 0 has a run, by RANK or
-    what MPI and Slurm set; `rank` overrides that. In a job, its own curves are added to.
+    `rules` judge what `watch` is given; the built-in check-up unless given. `console` saves a copy
+    of the script's output. Of the processes of one training only rank 0 has a run, by RANK or what
+    MPI and Slurm set; `rank` overrides that. In a job, its own curves are added to.
 
     No error of tracking ends the script: it is reported, and the script continues.
     """
@@ -53,7 +53,7 @@ def watch(*modules: Any) -> None:
 
 
 def finish(exit_code: int = 0) -> None:
-    """End the current run, if there is one. A script that just ends need not call it."""
+    """End the current run, if there is one. Optional at the end of a script."""
     global _current
     run, _current = _current, None
     if run is not None:

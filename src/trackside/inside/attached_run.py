@@ -1,7 +1,7 @@
-"""A run with a job of its own: made by `init`, ended by `finish`.
+"""A run with its own job: created by `init`, ended by `finish`.
 
-`caller` says which process it is. Its supervisor does the rest: it copies curves and tensors, has
-the rules evaluated, and writes the final status, also when this process is killed.
+`attached_process` records its process. Its supervisor does the rest: it copies curves and tensors,
+has the rules evaluated, and writes the final status, also when this process is killed.
 """
 
 import os
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 POLL_SECONDS = 2.0
 """How often `log` checks whether the run was stopped from outside."""
 END_SECONDS = 30.0
-"""How long `finish` waits at most for the last copies, and for the rules' last evaluation."""
+"""How long `finish` waits for the last copies, and for the rules' last evaluation."""
 _PAUSE_SECONDS = 0.05
 _INTERRUPTED = 130
 _ENDED_OUTSIDE = "the run was ended from outside, as by `trackside stop`; the script goes on"
@@ -50,16 +50,16 @@ class _Noted:
     failure: str = ""
     is_interrupted: bool = False
     may_be_caught: bool = False
-    """By the script: then it continues, and this was not the end."""
+    """The script may catch it and continue: then this was not the end."""
     is_reported: bool = True
-    """False until it is known how."""
+    """False until it is known how it ends."""
 
 
 _UNREPORTED = _Noted(is_reported=False)
 
 
 def abandon(folder: JobFolder, error: Exception) -> None:
-    """End a job that has just been made for this process, and of which nothing more can be kept."""
+    """End a job that was just created for this process and cannot be tracked."""
     host = folder.host(FIRST_HOST, 1)
     with suppress(OSError):
         _write_failure(host, f"trackside.init could not go on: {error}")
@@ -79,7 +79,7 @@ class AttachedRun(Run):
         command: str,
         console: bool,
     ) -> None:
-        """`command` is `trackside`, with variables if needed, for commands that are suggested."""
+        """`command` is `trackside`, with variables if needed, for suggested commands."""
         self._host: HostFolder = folder.host(FIRST_HOST, 1)
         super().__init__(spec.name, self._host.inside(TENSORBOARD))
         self._jobs = jobs
@@ -111,8 +111,9 @@ class AttachedRun(Run):
         super().log(values, step)
 
     def watch(self, *modules: Any) -> None:
-        """Have the training of these models, and losses, judged by the run's rules while it runs:
-        by the built-in check-up, unless `init` was given others. A model once."""
+        """Have the run's rules judge the training of these models, and losses, while it runs: the
+        built-in check-up, unless `init` was given others. Each model once.
+        """
         check_torch(modules)
         if self.is_finished:
             return self._drop()
@@ -129,9 +130,9 @@ class AttachedRun(Run):
         self._watched += fresh
 
     def finish(self, exit_code: int = 0) -> None:
-        """End the run, and say how it went and what was found. Again: nothing.
+        """End the run, and print its result and findings. A second call does nothing.
 
-        A code other than 0 says that it failed.
+        A code other than 0 means failure.
         """
         if self.is_finished:
             return
@@ -150,7 +151,7 @@ class AttachedRun(Run):
 
     def leave_to_parent(self) -> None:
         super().leave_to_parent()
-        self._hook = None  # it knows its process by itself
+        self._hook = None  # it identifies its process by itself
         self._ends.remove()
 
     def __exit__(
@@ -171,9 +172,9 @@ class AttachedRun(Run):
     # How the process ends, reported by `ExitHooks` and `Cells`.
 
     def end_with_process(self, *, has_returned: bool) -> None:
-        """`has_returned`: it came to its last line, not through a SystemExit.
+        """`has_returned`: the script reached its last line, without a SystemExit.
 
-        Of one that did not go through our `sys.exit`, the supervisor learns the code.
+        If it did not exit through our `sys.exit`, the supervisor learns the code.
         """
         is_known = has_returned or self._noted.is_reported
         if is_known or not exit_hooks.write_exit_status(self._host.caller_status):
@@ -188,7 +189,7 @@ class AttachedRun(Run):
             self._noted = _Noted(1, exception_text.failure_text(error, self._seconds))
 
     def note_cell(self, error: BaseException | None) -> None:
-        """A cell that was interrupted because the run is to stop is its end; another may be."""
+        """A cell that was interrupted to stop the run ends it; any other may."""
         if error is None:
             self._noted = _UNREPORTED
             return
@@ -220,7 +221,7 @@ class AttachedRun(Run):
         return hook
 
     def _leave_if_ended(self) -> None:
-        """Somebody has ended the run, or deleted it."""
+        """The run was ended or deleted from outside."""
         is_over = os.path.exists(self._host.caller_end) or not os.path.exists(self._host.caller)
         if is_over and not self.is_finished:
             self._close()
@@ -265,7 +266,7 @@ class AttachedRun(Run):
 
 
 def _write_failure(host: HostFolder, text: str) -> None:
-    """Where a script of the contract says why it failed."""
+    """The contract's file for the reason of a failure."""
     output = host.ml / "output"
     make_folder(output)
     durable.write_bytes(output / "failure", text.encode(errors="backslashreplace"))

@@ -1,7 +1,7 @@
-"""A copy of what the script prints, for `trackside logs`.
+"""Copies the script's output, for `trackside logs`.
 
-Python's own `print`, logging and tracebacks pass here; what native code and other processes write
-to the same terminal does not. The script's output itself is never held up or changed.
+Includes Python's own `print`, logging and tracebacks; not what native code and other processes
+write to the same terminal. The script's output itself is never delayed or changed.
 """
 
 import os
@@ -30,9 +30,9 @@ class Console:
                 self._streams.append((stream, copying))
 
     def stop(self) -> None:
-        """Again: nothing."""
+        """A second call does nothing."""
         for stream, copying in self._streams:
-            if vars(stream).get("write") is copying:  # else another wrapper was set over ours
+            if vars(stream).get("write") is copying:  # otherwise another wrapper was set over ours
                 del stream.write
         self._streams = []
         if self._descriptor >= 0:

@@ -22,7 +22,7 @@ def failure_text(error: BaseException, seconds: float) -> str:
 
 
 def exit_text(code: object, frame: FrameType) -> str:
-    """Of a script that left by `sys.exit`: with its message, if that is what it gave."""
+    """For a script that called `sys.exit`: with its message, if given."""
     text = f"The script called sys.exit({code})" if isinstance(code, int) else str(code)
     name = os.path.relpath(frame.f_code.co_filename, _code_folder())
     position = f"{name}:{frame.f_lineno} in {frame.f_code.co_name}"
@@ -30,7 +30,7 @@ def exit_text(code: object, frame: FrameType) -> str:
 
 
 def exit_code(code: object) -> int:
-    """What the interpreter makes of what `sys.exit` was given."""
+    """The interpreter's exit code for the argument of `sys.exit`."""
     if code is None:
         return 0
     return code & 0xFF if isinstance(code, int) else 1
@@ -41,6 +41,6 @@ def _secrets() -> list[str]:
 
 
 def _code_folder() -> str:
-    """The script's own; the current one at a prompt and in a notebook."""
+    """The script's folder; the current one at a prompt and in a notebook."""
     script = getattr(sys.modules.get("__main__"), "__file__", None)
     return os.path.dirname(os.path.abspath(script)) if script else os.getcwd()

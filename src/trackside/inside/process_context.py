@@ -1,6 +1,6 @@
-"""Where the process that calls `init` finds itself: in a job, as which rank, in a notebook.
+"""The environment of the process that calls `init`: inside a job, its rank, in a notebook.
 
-Reads the environment.
+Reads environment variables.
 """
 
 import builtins
@@ -18,17 +18,16 @@ RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
 @dataclass(frozen=True, slots=True)
 class ProcessContext:
     job: str = ""
-    """The job that runs this process; empty when none does."""
+    """The job that runs this process; empty outside a job."""
     base: Path = Path("/opt/ml")
-    """What the job's script has for /opt/ml."""
+    """The job's /opt/ml."""
     rank: int = 0
     rank_variable: str = ""
-    """Which variable says so."""
+    """The variable that has the rank."""
     is_interactive: bool = False
     """A notebook or a prompt: the process continues after an error, and is idle between cells."""
     is_being_imported: bool = False
-    """A process that multiprocessing has spawned imports the script again, to find its functions:
-    that is no run of its own."""
+    """A process spawned by multiprocessing imports the script again: that is not a separate run."""
 
     @classmethod
     def detect(cls, environ: Mapping[str, str] | None = None) -> "ProcessContext":

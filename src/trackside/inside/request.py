@@ -1,4 +1,4 @@
-"""From what `init` is given to one validated job: its configuration, its tags, its command."""
+"""Turns the arguments of `init` into one validated job: configuration, tags, command."""
 
 import json
 import sys
@@ -13,14 +13,14 @@ from trackside.sdk.rule import AnyRule, Rule, built_in
 from trackside.texts.truncation import shortened
 
 MOST_PARAMETERS, MOST_NAME, MOST_VALUE = 100, 256, 2500
-"""What a job's hyperparameters may be."""
+"""Limits on a job's hyperparameters."""
 GRACE_SECONDS = 30
-"""How long a run may take to stop before it is over; its process continues."""
+"""How long a run may take to stop before it counts as over; its process continues."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InitArguments:
-    """What `init` was called with; `TypeError` or `ValueError` when that cannot be meant."""
+    """The arguments of `init`; `TypeError` or `ValueError` if invalid."""
 
     project: str = ""
     config: Mapping[str, Any] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class InitArguments:
 
 
 def as_mapping(config: Any) -> Mapping[str, Any]:
-    """A mapping, what argparse returns, or a dataclass."""
+    """From a mapping, argparse's result, or a dataclass."""
     if config is None:
         return {}
     if isinstance(config, Namespace):
@@ -64,7 +64,7 @@ def as_mapping(config: Any) -> Mapping[str, Any]:
 def make_spec(
     name: str, given: InitArguments, output: str, notify: Callable[[str], None]
 ) -> JobSpec:
-    """`notify` gets a message for what is cut of the configuration. `InvalidSpec` for the rest."""
+    """`notify` gets a message if the configuration is cut. `InvalidSpec` for other problems."""
     request: dict[str, Any] = {
         "TrainingJobName": name,
         "OutputDataConfig": {"S3OutputPath": output},
@@ -80,7 +80,7 @@ def make_spec(
 
 
 def hyperparameters(config: Mapping[str, Any], notify: Callable[[str], None]) -> dict[str, str]:
-    """`{"model": {"width": 8}}` is `model.width`, as command lines have it."""
+    """`{"model": {"width": 8}}` is `model.width`, as on command lines."""
     found = dict(_flattened(config))
     if len(found) > MOST_PARAMETERS:
         notify(f"of {len(found)} values of config, the first {MOST_PARAMETERS} are kept")
@@ -104,7 +104,7 @@ def _flattened(config: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[st
 def _as_text(value: Any) -> str:
     try:
         return json.dumps(value, default=str)
-    except (TypeError, ValueError):  # keys that are no text; a loop
+    except (TypeError, ValueError):  # keys that are not strings; a cycle
         return shown(value)
 
 

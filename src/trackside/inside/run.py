@@ -1,7 +1,7 @@
 """A run as its script sees it: `log`, `watch`, `finish`.
 
-`Run` itself writes curves into a folder, which is all that is needed in a job, or nowhere, where
-nothing is tracked. `attached_run` makes a job of its own.
+`Run` itself writes curves to a folder, which is enough inside a job, or nowhere if nothing is
+tracked. `attached_run` creates a job.
 """
 
 import sys
@@ -18,7 +18,7 @@ from trackside.inside.values import flattened, shown, whole
 
 
 def notify(message: str) -> None:
-    """A line for the person, not for the script's own output."""
+    """Print a line for the user, on standard error rather than the script's output."""
     with suppress(OSError, ValueError):  # closed, or its reader is gone
         if sys.stderr is not None:
             sys.stderr.write(f"trackside: {message}\n")
@@ -26,7 +26,7 @@ def notify(message: str) -> None:
 
 
 def check_torch(modules: Sequence[Any]) -> None:
-    """Before torch is imported for nothing: a caller with a torch model has imported it."""
+    """Avoids importing torch for nothing: a caller with a torch model has imported it."""
     if "torch" not in sys.modules:
         given = shown(modules[0]) if modules else ""
         raise TypeError(f"watch({given}) is no torch.nn.Module: torch is not even imported.")
@@ -36,7 +36,7 @@ class Run:
     """`with trackside.init(...) as run:` ends it as Failed when the block raises."""
 
     def __init__(self, name: str, curves: Path | None) -> None:
-        """`OSError` when the folder for its curves cannot be made; without one nothing is kept."""
+        """`OSError` when the folder for its curves cannot be made; without one nothing is saved."""
         self.name = name
         self._writer = None if curves is None else SummaryWriter(curves)
         self._next_step = 0
@@ -46,9 +46,9 @@ class Run:
         """Why further points are dropped; empty when the script already knows."""
 
     def log(self, values: Mapping[str, Any], step: Any = None) -> None:
-        """Add a point to each of these curves. Without a step, it is the one after the last.
+        """Add a point to each of these curves. The default step is the one after the last.
 
-        What is no number is left out, and said once for each name. `NoRun` after `finish`.
+        Values that are not numbers are skipped, with one warning per name. `NoRun` after `finish`.
         """
         if not isinstance(values, Mapping):
             raise TypeError(
@@ -66,7 +66,7 @@ class Run:
             self._once("disk", f"points wait to be written: {error}. Training goes on.")
 
     def watch(self, *modules: Any) -> None:
-        """Have the training of these models watched, in a job by the job's own rules."""
+        """Watch the training of these models: inside a job, by the job's own rules."""
         check_torch(modules)
         if self._writer is not None:
             from trackside.inside.watch_model import watch_in_job
@@ -74,12 +74,12 @@ class Run:
             watch_in_job(modules, notify)
 
     def finish(self, exit_code: int = 0) -> None:
-        """All points are written when this returns. Again: nothing."""
+        """All points are written when this returns. A second call does nothing."""
         self.is_finished = True
         self._close_writer()
 
     def leave_to_parent(self) -> None:
-        """In a child that was forked: the run, its files and its end are the parent's."""
+        """In a forked child: the run, its files and its end belong to the parent."""
         if self._writer is not None:
             self._why_not_kept = "only the process that called init logs, not those it forks"
         self._writer = None

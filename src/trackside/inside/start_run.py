@@ -1,4 +1,4 @@
-"""Begins a run with a job of its own: chooses its name, makes the job, and says where it is."""
+"""Starts a run with its own job: chooses its name, creates the job, and prints where it is."""
 
 import re
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ class _Target:
 def begin(
     given: InitArguments, name: str | None, *, is_interactive: bool, console: bool
 ) -> AttachedRun:
-    """`InvalidSpec` for arguments that no job may have. Whatever it raises, there is no run."""
+    """`InvalidSpec` for invalid arguments. If it raises anything, there is no run."""
     target = _Target.find()
     spec, folder = _make_job(given, name, target)
     notify(f"{spec.name} is kept in {target.home}. `{target.command} show {spec.name}`")
@@ -88,7 +88,7 @@ def _script() -> str:
 
 
 def _valid(name: str) -> str:
-    """As it is, or what of it a job may be called."""
+    """Unchanged, or adapted to a valid job name."""
     if re.fullmatch(JOB_NAME, name):
         return name
     return re.sub("[^a-zA-Z0-9]+", "-", name)[:MOST_CHARACTERS].strip("-") or "run"

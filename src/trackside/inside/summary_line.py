@@ -1,4 +1,4 @@
-"""What `finish` prints: how the run ended, what its rules found, which command shows more."""
+"""The summary that `finish` prints: the result, the findings, and the command that shows more."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""What `log` is given, as names and numbers. Pure."""
+"""Converts the argument of `log` to names and numbers. Pure."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, SupportsFloat, SupportsIndex
@@ -7,13 +7,13 @@ MOST_STEP = 2**63 - 1
 _MOST_SHOWN = 80
 
 Refuse = Callable[[str, str], None]
-"""Called with the name of a value that is left out, and what is wrong with it."""
+"""Called with the name of a skipped value, and what is wrong with it."""
 
 
 def flattened(
     values: Mapping[Any, Any], refuse: Refuse, prefix: str = ""
 ) -> Iterator[tuple[str, float]]:
-    """`{"train": {"loss": 1}}` is `train/loss`. What is no number is refused; the rest stands."""
+    """`{"train": {"loss": 1}}` is `train/loss`. Values that are not numbers are skipped."""
     for key, value in values.items():
         name = f"{prefix}{key}"
         if type(value) is float:
@@ -30,16 +30,16 @@ def flattened(
 
 
 def number(value: Any) -> float:
-    """Of a number, or of an array or tensor of one element; raises what it raises for others."""
+    """Of a number, or of an array or tensor with one element; the conversion's error otherwise."""
     item = getattr(value, "item", None)
-    plain = item() if callable(item) else value  # not `float`, of which torch warns in training
+    plain = item() if callable(item) else value  # not `float`, which makes torch warn in training
     if isinstance(plain, str | bytes | complex) or not isinstance(plain, SupportsFloat):
         raise TypeError("it is no number")
     return float(plain)
 
 
 def whole(step: Any) -> int:
-    """A step; `ValueError` for what is none."""
+    """A step; `ValueError` if it is not an integer."""
     item = getattr(step, "item", None)
     plain = item() if callable(item) else step
     is_whole = isinstance(plain, SupportsIndex) or (isinstance(plain, float) and plain.is_integer())

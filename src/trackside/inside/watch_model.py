@@ -21,7 +21,7 @@ from trackside.sdk.debugger import DebuggerHookConfig
 from trackside.sdk.rule import Rule, built_in
 
 AGE_SECONDS = 0.25
-"""How long a saved step waits for others to share its file: rules are waiting for it."""
+"""How long a saved step waits to share a file with others: rules are waiting for it."""
 
 
 def check_modules(modules: Sequence[Any]) -> None:
@@ -35,13 +35,13 @@ def check_modules(modules: Sequence[Any]) -> None:
 
 
 def default_rules(*, is_interactive: bool) -> list[Rule]:
-    """As `trackside run --rule all`. Nothing stalls where a person reads between two cells."""
+    """As `trackside run --rule all`. Without stall rules where a person reads between two cells."""
     unfit = [StalledTrainingRule.name()] if is_interactive else []
     return [built_in(name) for name in capture_plan.all_rules() if name not in unfit]
 
 
 def configurations(rules: Sequence[Rule], keys: JobKeys) -> list[RuleConfiguration]:
-    """As the evaluator reads them."""
+    """In the evaluator's format."""
     return [
         RuleConfiguration(
             name=rule.name, image=rule.image_uri, parameters=rule.to_request(keys)["RuleParameters"]
@@ -51,10 +51,10 @@ def configurations(rules: Sequence[Rule], keys: JobKeys) -> list[RuleConfigurati
 
 
 def make_hook(rules: Sequence[Rule], hook: DebugHook, folder: HostFolder) -> Hook:
-    """Saves, in the run's own folder, what these rules look at."""
+    """Saves, in the run's own folder, what these rules read."""
     config = DebuggerHookConfig(collection_configs=needed(rules, "WATCHFUL", ()))
     request = {**config.to_request(hook.uri), "LocalPath": str(folder.inside(hook.local_path))}
-    nowhere = folder.ml / "input" / "config"  # a run from inside has neither of these files
+    nowhere = folder.ml / "input" / "config"  # a run of its own has neither of these files
     made = Hook.create_from_configuration(
         parse_configuration(request),
         gradients_at="optimizer",
@@ -69,7 +69,7 @@ def make_hook(rules: Sequence[Rule], hook: DebugHook, folder: HostFolder) -> Hoo
 
 
 def watch_in_job(modules: Sequence[Any], notify: Callable[[str], None]) -> None:
-    """In a job, what is saved and judged is the job's to say; most need no call for it."""
+    """Inside a job, the job configures what is saved and judged; most need no call for it."""
     check_modules(modules)
     if CaptureEnvironment.load().auto:
         return
@@ -81,7 +81,7 @@ def watch_in_job(modules: Sequence[Any], notify: Callable[[str], None]) -> None:
 
 
 def prepare() -> None:
-    """Losses that are functions, and loaders that are made, are seen from here on."""
+    """Losses that are functions, and loaders created later, are seen from here on."""
     functional_losses.install()
     note_made()
 

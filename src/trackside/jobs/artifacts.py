@@ -1,4 +1,4 @@
-"""What a job has left in object storage: archives with checksums, folders with counts."""
+"""A job's artifacts in object storage: archives with checksums, folders with counts."""
 
 from collections.abc import Iterator
 
@@ -25,9 +25,9 @@ class Artifact:
     size_bytes: int
     num_files: int = 1
     sha256: str | None = None
-    """Known for what was published at the job's end; None for a prefix."""
+    """Known for artifacts published at the job's end; None for a prefix."""
     files: tuple[KeptFile, ...] = ()
-    """What the script left in its working folder, by path."""
+    """Files that the script wrote to its working folder, by path."""
 
 
 def artifacts_of(record: Record, home: Home) -> list[Artifact]:
@@ -55,7 +55,7 @@ def _published(record: Record, home: Home) -> Iterator[Artifact]:
 
 @dataclass(frozen=True, slots=True)
 class _Listed:
-    """As `artifacts.json` has it."""
+    """As in `artifacts.json`."""
 
     uri: str
     size_bytes: int

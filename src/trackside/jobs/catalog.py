@@ -1,8 +1,7 @@
-"""Which jobs of this home there are: the index, brought up to date from the folders whenever it is
-read.
+"""The jobs of this home: the index, updated from the job folders whenever it is read.
 
-The folders decide. An index that is missing, damaged, locked or on a full disk costs time, never
-an answer. `team_catalog.py` tells a database that several homes share.
+The folders are authoritative. An index that is missing, damaged, locked or on a full disk costs
+time but never a result. `team_catalog.py` publishes to a database that several homes share.
 """
 
 import logging
@@ -37,24 +36,25 @@ _COMPARE_SECONDS = 30.0
 class Catalog:
     home: Home
     _versions: dict[str, tuple[int, int]] = field(default_factory=dict, compare=False)
-    """Size and time of the journals of unfinished jobs about which the index was last right."""
+    """Size and mtime of the journals of unfinished jobs as of the last index update."""
     _compared: dict[str, tuple[int | None, float]] = field(default_factory=dict, compare=False)
-    """When the index was last compared with all folders: theirs and the monotonic time."""
+    """When the index was last compared with all folders: their time and the monotonic time."""
     _behind: Event = field(default_factory=Event, compare=False)
-    """Set while something is not in the index that could not be written to it."""
+    """Set while a change could not be written to the index."""
     _added: deque[str] = field(default_factory=deque, compare=False)
     """Jobs that the next refresh adds, all at once."""
     _failures: set[str] = field(default_factory=set, compare=False)
-    """Why the index cannot be used at present, as far as it was said."""
+    """Why the index cannot be used at present, as last logged."""
     identity = ""
-    """A home that is alone needs no name."""
+    """A home without a shared database needs no name."""
 
     def select(self, page: Page) -> list[JobSummary]:
-        """Looks at all folders that may have changed."""
+        """Scans all folders that may have changed."""
         return self._use(lambda index: index.page(page))
 
     def claimed(self, name: str, draft: str) -> AbstractContextManager[None]:
-        """Inside, the name is reserved: alone in a home, that takes no more than its folder.
+        """The name is reserved inside the block; without a shared database the folder alone does
+        that.
 
         `draft` is the folder's name until then.
         """
@@ -64,11 +64,11 @@ class Catalog:
         """Request a stop from the home that has the job: without a database, always this one."""
 
     def requested_stops(self) -> set[str]:
-        """Jobs of this home for which others have left word."""
+        """Jobs of this home that other homes requested to stop."""
         return set()
 
     def unfinished(self) -> list[str]:
-        """Those with a folder here that were not seen to have ended."""
+        """Jobs with a folder here whose end is not recorded yet."""
         if self._is_compared():
             with suppress(sqlite3.OperationalError, OSError):
                 return self._use_file(lambda index: sorted(index.unfinished()), refresh=False)
@@ -76,11 +76,11 @@ class Catalog:
         return sorted(self.folder_names() - finished)
 
     def find(self, name: str) -> JobSummary | None:
-        """For a job without a folder here: reading the folders would find no more."""
+        """For a job without a folder here: scanning the folders would not find it either."""
         return self._use(lambda index: index.find(name), refresh=False)
 
     def page(self, page: Page) -> list[JobSummary]:
-        """Looks only at the folders of jobs that had not ended; `refresh` finds those of others."""
+        """Scans only the folders of unfinished jobs; `refresh` finds new ones."""
 
         def use(index: Index) -> list[JobSummary]:
             self._refresh_unfinished(index)
@@ -111,7 +111,7 @@ class Catalog:
 
     @contextmanager
     def kept_open(self) -> Iterator[None]:
-        """Inside, the last of others to close the file does not have to write it back whole."""
+        """Keeps the file open, so that other processes need not checkpoint it on closing."""
         with ExitStack() as stack:
             make_folder(self.home.root)
             with suppress(sqlite3.DatabaseError):  # the next reader reports it
@@ -119,7 +119,7 @@ class Catalog:
             yield
 
     def refresh(self) -> None:
-        """All folders are compared when one has come or gone; else those of unfinished jobs are."""
+        """Compares all folders when one was added or removed; else those of unfinished jobs."""
         if self._is_compared():
             self.in_progress()
         else:
@@ -133,7 +133,7 @@ class Catalog:
         self._use(lambda index: index.put([], forget=[name]), refresh=False)
 
     def reindex(self, locations: Sequence[str]) -> int:
-        """Forget everything, then read the folders and every job below these locations."""
+        """Clear the index, then read the folders and every job below these locations."""
         self.store_journals()
         stored = {row.name: row for row in self.stored_jobs(locations)}
 
@@ -153,7 +153,7 @@ class Catalog:
             ) from error
 
     def store_journals(self) -> None:
-        """A job whose supervisor died right at the end may have it only in its folder."""
+        """A job whose supervisor died right at the end may have its journal only in its folder."""
         for name in self.folder_names():
             folder = self.home.job(name)
             try:
@@ -163,7 +163,7 @@ class Catalog:
                 logger.warning("job %s: its journal is not in storage: %s", name, error)
 
     def _use(self, use: Callable[[Index], T], *, refresh: bool = True) -> T:
-        """At the index, or at the folders alone when the index cannot be used now."""
+        """Run it on the index, or on the folders alone when the index cannot be used now."""
         is_behind = self._behind.is_set()
         try:
             found = self._use_file(use, refresh=refresh or is_behind)
@@ -220,13 +220,13 @@ class Catalog:
             index.put([row for row in rows if row is not None])
 
     def _is_compared(self) -> bool:
-        """Sometimes not, whatever the folders say: the index may have been removed."""
+        """False now and then, whatever the folders' times: the index may have been removed."""
         changed_at, at = self._compared.get("folders", (None, 0.0))
         is_recent = time.monotonic() - at < _COMPARE_SECONDS
         return is_recent and changed_at is not None and changed_at == self.home.jobs_changed_at()
 
     def _refresh(self, index: Index) -> None:
-        """Read what may have changed: the folders of jobs that are new or had not ended."""
+        """Read what may have changed: the folders of jobs that are new or were unfinished."""
         changed_at = self.home.jobs_changed_at()
         unfinished = index.unfinished()
         folders = self.folder_names()
@@ -266,7 +266,7 @@ class Catalog:
         return status.st_size, status.st_mtime_ns
 
     def folder_names(self) -> set[str]:
-        """Whatever is in them."""
+        """Whatever their content."""
         try:
             return {name for name in os.listdir(self.home.jobs) if name[0] != "."}
         except FileNotFoundError:
@@ -283,7 +283,7 @@ class Catalog:
         return JobSummary.of(name, output, history)
 
     def stored_row(self, row: JobSummary) -> JobSummary | None:
-        """A job that had not finished when its folder was there: only storage may know."""
+        """A job that was unfinished while its folder existed: only storage may have its end."""
         try:
             history = read_stored_history(JobKeys(row.output, row.name), self.home)
         except ObjectNotFound:
@@ -295,7 +295,7 @@ class Catalog:
         return found if row.owner is None else replace(found, owner=row.owner)
 
     def stored_jobs(self, locations: Sequence[str]) -> Iterator[JobSummary]:
-        """Those that have ended, below each of these."""
+        """Finished jobs below each of these."""
         for uri in locations:
             yield from self._stored_below(uri)
 
@@ -317,5 +317,5 @@ class Catalog:
 
 
 def _output_of(request: bytes) -> str:
-    """Without validation: listing reads jobs that a later version may refuse."""
+    """Without validation: a listing includes jobs that a later version may reject."""
     return str(parsed_object(request)["OutputDataConfig"]["S3OutputPath"]).rstrip("/")

@@ -1,4 +1,4 @@
-"""Whether a job's channels have anything in them, checked before the job exists."""
+"""Checks that a job's channels are not empty, before the job is created."""
 
 from trackside.errors import InputError, ObjectNotFound, StorageError, UnknownScheme
 from trackside.records.layout import Home
@@ -30,7 +30,7 @@ def _has_objects(channel: Channel, location: Location) -> bool:
 
 
 def _nothing_there(channel: Channel, location: Location) -> str:
-    """The service's own message where it has one: programs match on it."""
+    """SageMaker's own message where it has one: programs match on it."""
     way_out = "Put the data there first, or correct the location."
     if channel.data_type != "S3Prefix":
         return f"Channel {channel.name!r}: there is no manifest at {channel.uri!r}. {way_out}"

@@ -1,7 +1,7 @@
-"""Whose event files are in a TensorBoard location: one job's, and no other's.
+"""Claims on TensorBoard locations: the event files in one belong to a single job.
 
-Within one output location a job's name is its own (`submit.py`), but TensorBoard locations are
-shared by jobs of other outputs and other machines. So each job leaves a claim beside its place.
+Within one output location a job's name is unique (`submit.py`), but TensorBoard locations are
+shared by jobs of other outputs and other machines. So each job writes a claim next to its location.
 """
 
 import hashlib
@@ -17,11 +17,11 @@ from trackside.records.spec import JobSpec
 from trackside.storage.locate import Location, locate
 
 CLAIM = "trackside-claim-"
-"""What the name of a claim begins with."""
+"""Prefix of a claim's name."""
 
 
 def check_free(spec: JobSpec, home: Home) -> None:
-    """`CurvesTaken` when another job claims the place, or event files are there already."""
+    """`CurvesTaken` when another job claims the location, or event files are there already."""
     if spec.tensorboard is not None:
         try:
             _check_claims(spec, home)
@@ -34,9 +34,9 @@ def check_free(spec: JobSpec, home: Home) -> None:
 
 
 def claim(spec: JobSpec, home: Home) -> None:
-    """Claim the place for this job's event files; doing it again changes nothing.
+    """Claim the location for this job's event files; idempotent.
 
-    Of two that do so at once none or one succeeds: each writes first and checks afterwards.
+    Of two concurrent claims at most one succeeds: each writes first and checks afterwards.
     """
     if spec.tensorboard is None:
         return
@@ -57,7 +57,7 @@ def release(spec: JobSpec, home: Home) -> None:
 
 
 def _check_claims(spec: JobSpec, home: Home) -> None:
-    """Also of places that this one is inside of: a job's location given as another's."""
+    """Also of locations that contain this one: a job's location may be given as another's."""
     mine = _own_claim(spec, home).key.rpartition("/")[2]
     for uri in _with_outer(curves_of(spec)):
         start = _claims(uri, home)
@@ -98,16 +98,16 @@ def _own_claim(spec: JobSpec, home: Home) -> Location:
 
 
 def _identity(spec: JobSpec, home: Home) -> str:
-    """The job's output, which no other job has; embedded buckets and paths are one machine's."""
+    """The job's output, which is unique; embedded buckets and paths belong to one machine."""
     prefix = JobKeys.of(spec).prefix
     local = locate(prefix, home=home.root).local
     if local is None:
         return prefix
-    import socket  # few jobs ask for curves at a place of their own
+    import socket  # few jobs request curves in a location of their own
 
     return f"{socket.gethostname()}:{local}"
 
 
 def _claims(curves: str, home: Home) -> Location:
-    """What the keys of claims on a place begin with. Beside the place, which is for event files."""
+    """Key prefix of claims on a location. Next to the location, which is for event files only."""
     return locate(curves.removesuffix(f"/{CURVES_FOLDER}"), home=home.root).child(CLAIM)

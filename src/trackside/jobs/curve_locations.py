@@ -10,10 +10,10 @@ from trackside.storage.locate import Location, locate
 
 
 def curve_places(record: Record, home: Home) -> list[Location]:
-    """Several while it runs: of each host and attempt, the script's files and the supervisor's.
+    """Several while it runs: per host and attempt, the script's files and the supervisor's.
 
-    All from storage where the script's files are only to be had there: those in its working folder,
-    which has other files too, and those of a job that runs as another user and may make links.
+    All from storage where the script's files can only be read there: those in its working folder,
+    which has other files too, and those of a job that runs as another user and may create links.
     """
     if record.history.run_as.user or _has_some_beside_it(record):
         return [locate(curves_of(record.spec, record.keys), home=home.root)]
@@ -21,7 +21,7 @@ def curve_places(record: Record, home: Home) -> list[Location]:
 
 
 def own_curve_places(record: Record, home: Home, run: str) -> list[Location]:
-    """Those of the supervisors' own, of one kind: `trackside` or `system`, with a run per host."""
+    """The supervisors' own files of one kind: `trackside` or `system`, with a run per host."""
     places = _places(record, home, lambda host: [host.curves])
     return [place.child(run) for place in places]
 

@@ -1,4 +1,4 @@
-"""The response of DescribeTrainingJob for a job; what only Trackside knows is under `Trackside`."""
+"""The DescribeTrainingJob response for a job; Trackside's own fields are under `Trackside`."""
 
 import zlib
 from collections.abc import Sequence
@@ -20,13 +20,13 @@ from trackside.texts.shown_names import shown_name
 ACCOUNT = "000000000000"
 REGION = "local"
 ROLE_ARN = f"arn:aws:iam::{ACCOUNT}:role/trackside"
-"""Told when a job names no role: clients that attach to a job insist on one."""
+"""Returned when a job names no role: clients that attach to a job require one."""
 
 LONGEST_RUNTIME_SECONDS = 28 * 86400
-"""Told of a job without a time limit: clients expect a number, and AWS allows no greater one."""
+"""Returned for a job without a time limit: clients expect a number, and this is AWS's maximum."""
 
 RULE_JOB_PART = 26
-"""Characters that a rule's job takes from the names of the job and of the configuration."""
+"""Characters of the job's and the configuration's name in the name of a rule's job."""
 
 _NOT_ECHOED = ("Tags", "Trackside")
 _JOURNAL = "its journal"
@@ -37,7 +37,7 @@ def arn(name: str, region: str = REGION) -> str:
 
 
 def rule_job(job: str, rule: RuleKey) -> str:
-    """The original gives each rule a processing job of its own; ours has a name of that form."""
+    """SageMaker creates a processing job per rule; this is a name of that form."""
     is_profiler, configuration = rule
     number = zlib.crc32(f"{job} {'profiler ' * is_profiler}{configuration}".encode())
     return f"{job[:RULE_JOB_PART]}-{configuration[:RULE_JOB_PART]}-{number:08x}"
@@ -116,7 +116,7 @@ def _times(history: History) -> dict[str, Any]:
 
 
 def _model(record: Record) -> str:
-    """Where the model is or will be: also before it is there."""
+    """Where the model is or will be."""
     keys = JobKeys(record.keys.output, record.spec.name)
     return keys.model_folder + "/" if record.spec.output.compression == "NONE" else keys.model
 

@@ -1,4 +1,4 @@
-"""What of a job people search and sort a list by, and the index does not know."""
+"""Details by which users search and sort jobs, and which the index does not have."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,11 +14,11 @@ from trackside.records.metric_totals import JobMetrics
 class JobDetails:
     name: str
     hyperparameters: Mapping[str, str]
-    """As on the wire, those that say what runs among them."""
+    """As on the wire, including those that say what to run."""
     arguments: Sequence[str]
     tags: Mapping[str, str]
     metrics: Mapping[str, float]
-    """The last value of each that its log, or its script by AWS's ways, has told."""
+    """The last value of each metric from its log, or reported by its script through AWS's APIs."""
     curves: str
     """Where its event files are stored."""
 
@@ -36,7 +36,7 @@ def details_of(record: Record, metrics: JobMetrics) -> JobDetails:
 
 
 def details_in(described: Mapping[str, Any]) -> JobDetails:
-    """From the response of a server's Search, with what only Trackside knows."""
+    """From a server's Search response, including Trackside's own fields."""
     name, own = described["TrainingJobName"], described["Trackside"]
     keys = JobKeys(own["output"].removesuffix(f"/{name}"), name)
     tensorboard = described.get("TensorBoardOutputConfig")

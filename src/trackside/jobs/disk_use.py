@@ -1,9 +1,9 @@
-"""How much of this home's disk the jobs of each owner use: their folders, and what they have in the
-embedded buckets. `retention` decides what of it goes, `garbage_collection` removes it.
+"""Disk usage per owner: their jobs' folders and data in the embedded buckets. `retention` decides
+what to remove, `garbage_collection` removes it.
 
-A file counts once: for the job whose location is nearest above it. What is in a bucket and below no
-job's location belongs to nobody, nor does a whole bucket that a job names. Links are not followed,
-and a part of the home that is a link to another disk does not count.
+A file counts once: for the job whose location is nearest above it. Data in a bucket below no job's
+location has no owner, nor has a whole bucket that a job names. Links are not followed, and a part
+of the home that is a link to another disk does not count.
 """
 
 import os
@@ -20,7 +20,7 @@ from trackside.records.layout import Home
 
 @dataclass(frozen=True, slots=True)
 class DiskUse:
-    """Remembers which locations a job names, so that a request is read once."""
+    """Caches the locations that a job names, so that a request is read once."""
 
     home: Home
     _named: dict[tuple[str, float], tuple[str, ...]] = field(default_factory=dict)
@@ -36,7 +36,7 @@ class DiskUse:
         return totals
 
     def _places(self, rows: Sequence[JobSummary]) -> dict[str, str]:
-        """Each location, without a slash at its end, and whose it is; the older job's of two."""
+        """Each location, without a trailing slash, and its owner; of two jobs, the older one's."""
         named = {}
         found: dict[str, str] = {}
         for row in sorted(rows, key=lambda row: (row.created, row.name)):
@@ -57,7 +57,7 @@ class DiskUse:
 
 
 def _count(place: str, places: Mapping[str, str], totals: dict[str, int]) -> None:
-    """Add up what is below; what disappears meanwhile costs nothing."""
+    """Sum up everything below; files that disappear meanwhile are skipped."""
     left = [(place, places[place])]
     while left:
         folder, owner = left.pop()

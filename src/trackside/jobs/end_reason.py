@@ -1,4 +1,4 @@
-"""Why a job failed or was stopped, for people: the exit code, the last lines, where the log is."""
+"""Why a job failed or was stopped, as text: the exit code, the last lines, where the log is."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -17,7 +17,7 @@ from trackside.texts.truncation import shortened
 SHOWN_LINES = 20
 LONGEST_LINE = 500
 TAIL_LINES = 100
-"""Enough for a short log's beginning and the toolkit's report at its end, which are left out."""
+"""Enough for a short log's start and the toolkit's report at its end, which are left out."""
 
 
 def failure_of(record: Record, home: Home) -> JobFailed | None:
@@ -34,7 +34,7 @@ def explained(
     of_hosts: Mapping[str, HostRecord],
     tail: Callable[[str], Sequence[str]],
 ) -> JobFailed | None:
-    """The same, from what its hosts have on record and the last lines of one of them."""
+    """The same, from its hosts' records and the last lines of one of them."""
     if record.history.state.status is not Status.FAILED:
         return None
     name = record.spec.name
@@ -52,7 +52,7 @@ def explained(
 
 
 def _first_wrong(names: Sequence[str], of_hosts: Mapping[str, HostRecord]) -> tuple[str, list[str]]:
-    """The host that failed first, and those on which the very same went wrong."""
+    """The host that failed first, and those with the same failure."""
     wrong = {host: seen for host, seen in of_hosts.items() if seen.went_wrong}
     if not wrong:
         return names[0], []

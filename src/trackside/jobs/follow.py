@@ -1,5 +1,6 @@
-"""Follows a job until it finishes, on this machine or at a server: by polling its history, its log
-and its rules."""
+"""Follows a job until it finishes, on this machine or on a server: polls its history, its log and
+its rules.
+"""
 
 import time
 from collections.abc import Callable, Iterator

@@ -1,7 +1,7 @@
-"""Finds what of a home may go, and removes it. `retention` decides.
+"""Finds and removes what a home no longer needs. `retention` decides.
 
-Nothing of a job that has not ended is touched: not while a supervisor or the evaluator of its rules
-lives, its last upload is not done, or its output is only here. A part of the home that is a link to
+Unfinished jobs are not touched: not while a supervisor or the evaluator of its rules lives, its
+last upload is not done, or its output exists only here. A part of the home that is a link to
 another disk is left alone.
 """
 
@@ -35,7 +35,7 @@ from trackside.storage.partial_file import is_temporary, remove_if_abandoned
 logger = logging.getLogger(__name__)
 
 _UNFINISHED = re.compile(r"\..+\.\d+-\d+\.part")
-"""What `durable` writes under."""
+"""Names of `durable`'s temporary files."""
 _OURS_FAILED = "InternalServerError"
 _UPLOADED = "uploaded"
 
@@ -44,14 +44,14 @@ _UPLOADED = "uploaded"
 class Disk:
     home: Home
     rows: Callable[[], Sequence[JobSummary]]
-    """Of all jobs that this home has."""
+    """All jobs of this home."""
     record: Callable[[str], Record]
     is_listed: Callable[[str], bool]
-    """Whether the index knows how the job ended, and so finds it without its folder."""
+    """Whether the index has the job's end, and so finds it without its folder."""
     use: DiskUse
 
     def find(self, keep: Keep) -> list[Item]:
-        """What is to go, in the order in which it does. Removes nothing."""
+        """What to remove, in order. Removes nothing."""
         now = time.time()
         used = size_of(self.home.root) if keep.size_bytes is not None else 0
         found = [*self._leftovers(now), *self._overlays(), *self._ended_jobs()]
@@ -64,14 +64,15 @@ class Disk:
         return [item for item in chosen if item.kind is not Kind.FOLDER or self._is_stored(item)]
 
     def used_by(self, owners: Collection[str]) -> dict[str, int]:
-        """Bytes that the jobs of each of these owners use. Walks through all of theirs."""
+        """Bytes that the jobs of each owner use. Walks through all of their files."""
         return self.use.of(owners, self.rows())
 
     def find_beyond(
         self, owner: str, quota_bytes: int, used_bytes: int, going: Sequence[Item] = ()
     ) -> list[Item]:
-        """What of one owner's ended jobs is to go for the rest to fit a quota, besides what goes
-        anyway. Removes nothing."""
+        """What to remove of one owner's finished jobs to fit a quota, besides what is removed
+        anyway. Removes nothing.
+        """
         used_bytes -= sum(item.size_bytes for item in going if item.owner == owner)
         if used_bytes <= quota_bytes:
             return []
@@ -122,7 +123,7 @@ class Disk:
         return True
 
     def _removed_data(self, item: Item) -> bool:
-        """The list of what was published goes too: it would name what is not there."""
+        """The list of published artifacts is removed too: it would name missing objects."""
         record = self.record(item.name)
         if record.folder is not None and self._ended(record.folder) is None:
             return False
@@ -173,9 +174,9 @@ class Disk:
             yield Item(Kind.FOLDER, path.name, ended, rest, path, owner=whose)
 
     def _data(self, excess_bytes: float, owner: str | None = None) -> Iterator[Item]:
-        """Of the oldest jobs, all or one owner's, whose output is in the embedded buckets, as much
-        as is needed. Reads every job's request: only asked for when nothing else is left to
-        remove."""
+        """Data of the oldest jobs, all or one owner's, whose output is in the embedded buckets, as
+        much as needed. Reads every job's request: only called when nothing else is left to remove.
+        """
         rows = self.rows()
         needed = {row.name: uses(row, self.home) for row in rows}
         asked = [row for row in rows if owner is None or row.owner == owner]
@@ -211,7 +212,7 @@ class Disk:
         return local.resolve().is_relative_to(self.home.buckets.resolve())
 
     def _ended(self, folder: JobFolder) -> Record | None:
-        """The record of a job of which nothing is at work any more; None for any other."""
+        """The record of a job without any running process; None for any other."""
         try:
             record = read_folder(folder)
         except UNREADABLE:
@@ -241,7 +242,7 @@ class Disk:
 
 
 def size_of(path: Path) -> int:
-    """Of all files below it, without following links."""
+    """Total of all files below it, without following links."""
     with suppress(OSError):
         if not path.is_dir() or path.is_symlink():
             return path.lstat().st_size
@@ -254,7 +255,7 @@ def size_of(path: Path) -> int:
 
 
 def _keeps_output(record: Record) -> bool:
-    """Whether something could not be uploaded, and `trackside upload` has not been called since."""
+    """Whether an upload failed, and `trackside upload` has not been called since."""
     is_sent = any(note.get("what") == _UPLOADED for note in record.history.notes)
     return _OURS_FAILED in (record.history.failure_reason or "") and not is_sent
 
@@ -266,7 +267,7 @@ def _working(folder: JobFolder) -> list[Path]:
 
 
 def _inside(folder: Path) -> list[Path]:
-    """Nothing for a folder that is elsewhere by a link."""
+    """Empty for a folder that is a link to elsewhere."""
     with suppress(OSError):
         if not folder.is_symlink():
             return sorted(path for path in folder.iterdir() if not path.is_symlink())

@@ -1,7 +1,7 @@
-"""The index: a table with one row per job, for listing, and its queries.
+"""The index: a table with one row per job, and its queries.
 
-Here is the SQL that every database understands; `sqlite_index` and `postgres_index` hold a schema
-and a connection each. A row holds nothing that the jobs' folders and object storage do not.
+Contains the portable SQL; `sqlite_index` and `postgres_index` each provide a schema and a
+connection. A row has nothing that is not also in the job folders and object storage.
 """
 
 from abc import ABC, abstractmethod
@@ -18,11 +18,11 @@ from trackside.records.owners import Submitter
 from trackside.records.status import MESSAGES, Secondary, State, Status
 
 Change = tuple[str, Sequence[Sequence[object]]]
-"""A statement, and the values of each time that it is to be made."""
+"""A statement, and the values of each execution."""
 
 
 class Database(ABC):
-    """Where the table is. Statements have `?` in the place of values."""
+    """The connection to the table. Statements have `?` as placeholders."""
 
     @abstractmethod
     def read(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
@@ -30,7 +30,7 @@ class Database(ABC):
 
     @abstractmethod
     def write(self, *changes: Change) -> int:
-        """All or none of them; how many rows were touched."""
+        """All or none of them; returns the number of rows affected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +48,11 @@ class JobSummary:
     ended: float | None = None
     attempt: int = 1
     home: str = ""
-    """Which of the homes that share a database holds the job's folder; empty where one is alone,
-    and for a job that is only in storage."""
+    """The home, among those that share a database, that has the job's folder; empty without a
+    shared database, and for a job that is only in storage.
+    """
     owner: str | None = ""
-    """Empty for a job without one; None in rows of an older Trackside until the job is read."""
+    """Empty for a job without one; None in rows of an older version until the job is read."""
 
     @classmethod
     def of(cls, name: str, output: str, history: History) -> "JobSummary":
@@ -74,7 +75,7 @@ class JobSummary:
 
     @property
     def history(self) -> History:
-        """As much of the journal as a row knows: moves in between, messages and notes are not."""
+        """The part of the journal that a row has: no intermediate moves, messages or notes."""
         present = Secondary(self.secondary)
         first = present if self.modified == self.created else Secondary.STARTING
         moves = [(first, self.created)]
@@ -91,7 +92,7 @@ class JobSummary:
 
 
 class Order(Enum):
-    """What a listing may be sorted by; each ends in the name, so that no two jobs are equal."""
+    """Sort keys of a listing; each ends with the name, so that the order is total."""
 
     NAME = ("name",)
     CREATED = ("created", "name")
@@ -99,19 +100,19 @@ class Order(Enum):
     STATUS = ("status", "created", "name")
 
     def key(self, row: JobSummary) -> tuple[Any, ...]:
-        """Where a listing in this order continues after this row."""
+        """The position after this row in this order."""
         return tuple(getattr(row, column) for column in self.value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """A part of a listing. Bounds of time are exclusive, seconds since the epoch."""
+    """A part of a listing. Time bounds are exclusive, in seconds since the epoch."""
 
     order: Order = Order.CREATED
     descending: bool = True
     limit: int | None = 100
     after: tuple[Any, ...] | None = None
-    """The `key` of the last row of the page before."""
+    """The `key` of the last row of the previous page."""
     status: str | None = None
     owner: str | None = None
     name_contains: str | None = None
@@ -121,7 +122,7 @@ class Page:
     modified_after: float | None = None
     modified_before: float | None = None
     alive_since: float | None = None
-    """Only jobs that had not ended before."""
+    """Only jobs that had not ended before this time."""
 
 
 _CONDITIONS = {
@@ -137,7 +138,7 @@ _CONDITIONS = {
 }
 _STATUSES, _SECONDARIES = frozenset(map(str, Status)), frozenset(map(str, Secondary))
 _AFTER_ALL_LETTERS = "~"
-"""Sorts behind whatever a job's name may hold."""
+"""Sorts after every possible job name."""
 _COLUMNS = ", ".join(field.name for field in fields(JobSummary))
 _values = attrgetter(*(field.name for field in fields(JobSummary)))
 _KEPT = tuple(field.name for field in fields(JobSummary) if field.name != "name")
@@ -164,13 +165,12 @@ class Index:
         self._database = database
 
     def finished(self, home: str | None = None) -> set[str]:
-        """All, or those of one home and of none."""
+        """All, or those of one home and those without one."""
         ours, values = _of_home(home)
         return self._names(f"{_NAMES} AND ended IS NOT NULL{ours}", *values)
 
     def settled(self, home: str | None = None) -> set[str]:
-        """Those of the finished about which nothing is missing: rows of an older Trackside have no
-        owner."""
+        """Finished jobs with complete rows: rows of an older version have no owner."""
         ours, values = _of_home(home)
         known = "ended IS NOT NULL AND owner IS NOT NULL"
         return self._names(f"{_NAMES} AND {known}{ours}", *values)
@@ -191,7 +191,7 @@ class Index:
         return next(iter(self._rows(f"{_JOBS} AND name = ?", name)), None)
 
     def page(self, page: Page) -> list[JobSummary]:
-        """As many steps as rows, whatever the number of jobs, where conditions let most through."""
+        """Cost is proportional to the rows returned if the conditions match most jobs."""
         asked = ((name, getattr(page, name)) for name in _CONDITIONS)
         given = {name: value for name, value in asked if value not in (None, "")}
         conditions = [_CONDITIONS[name] for name in given]
@@ -211,12 +211,12 @@ class Index:
         return self._rows(sql, *values)
 
     def name_in_any_case(self, name: str) -> str | None:
-        """The job's of exactly this name, else of one that differs in case only."""
+        """The job with exactly this name, else one that differs in case only."""
         found = self._names(f"{_NAMES} AND lower(name) = ?", name.lower())
         return name if name in found else min(found, default=None)
 
     def starting(self, text: str, most: int) -> list[str]:
-        """The names whose first `most` characters and a dash begin this text, in any case."""
+        """Names whose first `most` characters and a dash begin this text, ignoring case."""
         dashes = [place for place, letter in enumerate(text[: most + 1]) if letter == "-"]
         whole = [text[:place].lower() for place in dashes]
         if not whole:
@@ -228,8 +228,9 @@ class Index:
         return sorted(self._names(f"{_NAMES} AND ({conditions})", *values))
 
     def put(self, rows: Iterable[JobSummary], forget: Iterable[str] = ()) -> None:
-        """All in one transaction. An ended job's row is never overwritten by an older state, nor
-        one of another home."""
+        """In one transaction. A finished job's row is never overwritten by an older state, nor one
+        of another home.
+        """
         self._database.write(
             (_PUT, [_values(row) for row in rows]),
             ("DELETE FROM jobs WHERE name = ?", [(name,) for name in forget]),
@@ -239,21 +240,21 @@ class Index:
         self._database.write(("DELETE FROM jobs WHERE claim IS NULL", [()]))
 
     def claim(self, name: str, home: str, draft: str, now: float) -> bool:
-        """Whether the name is now this draft's: it was free. It becomes a row by `put`."""
+        """Whether this draft now owns the name: it was free. `put` turns the claim into a row."""
         return self._database.write((_CLAIM, [(name, now, now, home, draft)])) > 0
 
     def claims(self, home: str) -> dict[str, str]:
-        """The drafts for which names are claimed that are no jobs yet."""
+        """Drafts whose claimed names are not jobs yet."""
         sql = "SELECT name, claim FROM jobs WHERE claim IS NOT NULL AND home = ?"
         return dict(self._database.read(sql, (home,)))
 
     def release(self, name: str, draft: str) -> None:
-        """Take back this claim, if it still is one."""
+        """Remove this claim, if it still is one."""
         sql = "DELETE FROM jobs WHERE name = ? AND claim = ?"
         self._database.write((sql, [(name, draft)]))
 
     def request_stop(self, name: str, now: float) -> None:
-        """Leave word for the home that holds the job."""
+        """Leave a stop request for the home that has the job."""
         sql = "UPDATE jobs SET stop_asked = ? WHERE name = ? AND ended IS NULL"
         self._database.write((sql, [(now, name)]))
 
@@ -262,7 +263,7 @@ class Index:
         return self._names(f"{_NAMES} AND {asked}", home)
 
     def _rows(self, sql: str, *values: object) -> list[JobSummary]:
-        """`DamagedRecord` when one is none that a job can have."""
+        """`DamagedRecord` for a row that no job can have."""
         return [_checked(*row) for row in self._database.read(sql, values)]
 
     def _names(self, sql: str, *values: object) -> set[str]:

@@ -1,7 +1,7 @@
-"""What a client can do with jobs, wherever they run: each method and its contract, once.
+"""The interface for jobs, wherever they run: each method and its contract, once.
 
 `jobs.Jobs` implements `JobService` for this machine, `remote.remote_jobs.RemoteJobs` for a server;
-`tests/contract/test_jobs.py` runs one suite over both. Loaded by type checkers alone.
+`tests/contract/test_jobs.py` runs one suite over both. Imported by type checkers only.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ from trackside.storage.locate import Location
 
 
 class JobAccess(Protocol):
-    """A way to some of the service, which leads to all of it."""
+    """Part of the service, with access to all of it."""
 
     @property
     def settings(self) -> Settings: ...

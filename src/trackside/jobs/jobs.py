@@ -1,4 +1,4 @@
-"""`JobService` for the jobs of this machine, without a server; and for a server, their queue.
+"""`JobService` for the jobs of this machine, without a server; for a server, also their queue.
 
 Every method that reads an unfinished job also reconciles it: `reconcile.py`.
 """
@@ -28,7 +28,7 @@ class Jobs(LocalFollower, LocalIndex, LocalController):
     def attach(
         self, spec: JobSpec, caller: AttachedProcess, *, files: Mapping[str, bytes] | None = None
     ) -> JobFolder:
-        """Make a job of a process that already runs; its supervisor runs when this returns.
+        """Make a job of a running process; its supervisor runs when this returns.
 
         `spec.is_attached` must hold. Raises what `submit` does.
         """
@@ -46,7 +46,7 @@ class Jobs(LocalFollower, LocalIndex, LocalController):
         """Queue a job; returns when it is on disk. A `scheduler` starts it.
 
         `key` submitted it, it counts against the limit of `who`, and it belongs to `owner`, or to
-        `who`. Raises what `submit` does, and `InvalidSpec` for more than this machine has.
+        `who`. Raises what `submit` does, and `InvalidSpec` for a request that exceeds this machine.
         """
         self._check_placement(spec)
         if too_much := list(violations(spec, self.capacity)):
@@ -58,7 +58,7 @@ class Jobs(LocalFollower, LocalIndex, LocalController):
         self._scheduler_signal.notify(spec.name)
 
     def scheduler(self, limit_of: LimitOf) -> Scheduler:
-        """Starts queued jobs inside its block, for a server."""
+        """Starts queued jobs while the block is open, for a server."""
         gpus = gpu_names(self.capacity.gpus, self._launcher.environment)
         plan = Plan(
             self._home, self._launcher, self.capacity, gpus, limit_of, self._catalog.unfinished

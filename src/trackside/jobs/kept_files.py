@@ -1,6 +1,6 @@
-"""The files that a script left in its working folder, as they are in storage.
+"""Files kept from a script's working folder, as stored.
 
-Most are objects below `files/`. Event files are there once, as pieces among the job's curves.
+Most are objects below `files/`. Event files are stored once, as chunks among the job's curves.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from trackside.storage.locate import Location, entries_below, locate
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """An object with bytes of a file: those that follow the first `skipped` ones."""
+    """An object with bytes of a file, after its first `skipped` bytes."""
 
     place: Location
     skipped: int = 0
@@ -27,10 +27,10 @@ class Part:
 @dataclass(frozen=True, slots=True)
 class KeptFile:
     path: str
-    """Below the working folder; of hosts but the first, below a folder of the host's name."""
+    """Relative to the working folder; except for the first host, below a folder of its name."""
     size_bytes: int
     parts: tuple[Part, ...]
-    """What makes it up, in this order."""
+    """Its parts, in order."""
 
 
 def kept_files(record: Record, home: Home) -> tuple[KeptFile, ...]:
@@ -70,7 +70,7 @@ def _listed(record: Record, home: Home) -> Iterator[tuple[str, str]]:
 
 
 def _joined(path: str, place: Location, pieces: list[Piece]) -> KeptFile:
-    """Up to the first gap, should there be one; bytes that two pieces have count once."""
+    """Up to the first gap, if any; bytes in two chunks count once."""
     parts, end = [], 0
     for piece in pieces:
         if piece.chunk.offset > end:

@@ -1,8 +1,8 @@
-"""Stops, changes and deletes jobs of this machine, and keeps those that run supervised.
+"""Stops, changes and deletes jobs of this machine, and keeps running ones supervised.
 
-What a deleted job made (model, output, checkpoints, tensors, event files under a TensorBoard
-location) belongs to the user and stays, unless the caller names it: `stored_data` says what may be
-removed.
+The data of a deleted job (model, output, checkpoints, tensors, event files under a TensorBoard
+location) belongs to the user and stays, unless the caller requests its removal: `stored_data`
+decides what may be removed.
 """
 
 import logging
@@ -38,8 +38,9 @@ from trackside.storage.locate import locate
 logger = logging.getLogger(__name__)
 
 _LAST_UPLOADS_SECONDS = 30.0
-"""A supervisor stores the journal after it has published the final status, and exits; where the
-machine or the store is busy, that takes a while."""
+"""A supervisor stores the journal after it has published the final status, then exits; on a busy
+machine or store that takes a while.
+"""
 _POLL_SECONDS = 0.05
 
 
@@ -54,7 +55,7 @@ class LocalController(LocalSubmitter):
         supervisor_command: Sequence[str] = SUPERVISOR_COMMAND,
         job_environment: JobEnvironment | None = None,
     ) -> None:
-        """As of `LocalSubmitter`."""
+        """As for `LocalSubmitter`."""
         super().__init__(
             settings,
             environ,
@@ -113,7 +114,7 @@ class LocalController(LocalSubmitter):
         except JobNotFound:
             if self._catalog.find(name) is None:
                 raise
-            retained = []  # an earlier call removed the files, and could not update the database
+            retained = []  # an earlier call removed the files, but could not update the database
         else:
             _check_finished(record)
             stored = self._judged(record) if data else stored_by(record, self._home)
@@ -124,7 +125,7 @@ class LocalController(LocalSubmitter):
 
     @property
     def disk(self) -> Disk:
-        """What may be removed of this home."""
+        """What can be removed from this home."""
 
         def rows() -> Sequence[JobSummary]:
             known = self._catalog.select(Page(limit=None))
@@ -142,7 +143,7 @@ class LocalController(LocalSubmitter):
             self._reconcile_job(unfinished)
 
     def _stop_as_requested(self, name: str) -> None:
-        """By a client of another server."""
+        """Stops requested by a client of another server."""
         try:
             if self._is_here(name):
                 self.stop(name)
@@ -150,7 +151,7 @@ class LocalController(LocalSubmitter):
             logger.warning("job %s could not be stopped: %s", name, error)
 
     def _reconcile_job(self, name: str) -> None:
-        """What cannot be read now is tried again the next time; it is no reason to fail."""
+        """Errors are logged and retried next time; they do not fail the caller."""
         try:
             self._reconciler.reconcile(name)
         except JobNotFound:
@@ -219,7 +220,7 @@ def _await_exit_of_processes(folder: JobFolder) -> None:
 
 def _delete_record(keys: JobKeys, home: Home) -> None:
     """`job.json` last: it is what makes the rest a job."""
-    # From the output on, so that a folder that becomes empty is removed too.
+    # From the output on, so that folders that become empty are removed too.
     spec = locate(keys.output, home=home.root).child(keys.spec.removeprefix(f"{keys.output}/"))
     folder = spec.key.rpartition("/")[0]
     others = [entry.key for entry in spec.store.list(f"{folder}/") if entry.key != spec.key]

@@ -100,7 +100,7 @@ class LocalFollower(LocalReader):
 
 
 class JournalWatch:
-    """Reads the journal again only when it has changed, and reconciles the job once a second."""
+    """Reads the journal only when it has changed, and reconciles the job once a second."""
 
     def __init__(self, journal: Path, reconcile: Callable[[], None]) -> None:
         self._journal = Journal(journal)
@@ -126,7 +126,7 @@ class JournalWatch:
         return self._history
 
     def _warn_of_full_disk(self) -> None:
-        """Once each time it is full: the job itself cannot write about it there."""
+        """Once each time it is full: the job itself cannot write a warning there."""
         problem = disk_space.trouble(self._journal.path.parent)
         if problem and not self._is_full:
             logger.warning("%s The job continues; what it writes there waits or is lost.", problem)
@@ -134,8 +134,9 @@ class JournalWatch:
 
 
 class _JobElsewhere:
-    """A job of another home. While its history cannot be read, the last one read is returned: the
-    job continues, and so does the wait for it."""
+    """A job of another home. While its history cannot be read, the last one is returned: the job
+    continues, and so does the wait.
+    """
 
     def __init__(self, read: ReadHistory) -> None:
         """`JobNotFound` when there is none."""

@@ -1,5 +1,6 @@
-"""The jobs of this machine as a server lists, finds and measures them: by the index, whose cost
-does not grow with the number of jobs."""
+"""Listing, lookup and metrics of this machine's jobs for a server: by the index, whose cost does
+not grow with the number of jobs.
+"""
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -63,7 +64,7 @@ class LocalIndex(LocalReader):
         return None
 
     def submitter(self, name: str) -> Submitter:
-        """Also of a job of which only a row remains, or whose files another home has."""
+        """Also of a job that has only a row left, or whose files another home has."""
         try:
             return self._record(name).submitter
         except JobNotFound:

@@ -1,7 +1,7 @@
 """Reads the jobs of this machine: `JobReader` without a server.
 
-Each method loads what it needs when it is called, so that a command that only reads starts fast;
-a job that needs to be reconciled is left to `Jobs`, which is loaded then.
+Each method imports what it needs when called, so that a command that only reads starts fast; a job
+that needs reconciling is left to `Jobs`, which is imported then.
 """
 
 import logging
@@ -48,7 +48,7 @@ class LocalReader(RecordReader):
     is_at_server = False
 
     def __init__(self, settings: Settings, environ: Mapping[str, str]) -> None:
-        """`environ` is what supervisors get, should a job need one."""
+        """`environ` is passed to supervisors, if a job needs one."""
         self.settings = settings
         self._environ = environ
         self._home = settings.layout
@@ -144,7 +144,7 @@ class LocalReader(RecordReader):
         newest_first: bool = True,
         limit: int | None = None,
     ) -> list[JobSummary]:
-        """An index that cannot be used makes this slower, and never fails it."""
+        """Works without the index, only slower."""
         self.reconcile()
         page = Page(
             status=status,
@@ -172,7 +172,8 @@ class LocalReader(RecordReader):
 
     def _needs_no_repair(self, name: str) -> bool:
         """Whether it is queued, or its supervisors are alive; or it has finished, with its rules,
-        and everything is stored. `reconcile` would do nothing then, and is not loaded for that."""
+        and everything is stored. `reconcile` would do nothing then, and is not imported.
+        """
         try:
             folder = self._folder(name)
             record = read_folder(folder)

@@ -1,6 +1,6 @@
 """Starts jobs on this machine: `JobSubmitter` without a server.
 
-Apart from `Jobs`, so that the start of a job waits for no other module to be loaded.
+Separate from `Jobs`, so that starting a job imports as little as possible.
 """
 
 import sys
@@ -31,10 +31,11 @@ class LocalSubmitter(LocalReader):
         supervisor_command: Sequence[str] = SUPERVISOR_COMMAND,
         job_environment: JobEnvironment | None = None,
     ) -> None:
-        """Supervisors get `environ`, for the credentials in it, and for their script what
-        `job_environment` says; neither is ever written to disk."""
+        """Supervisors get `environ`, including credentials, and for their script the variables of
+        `job_environment`; neither is ever written to disk.
+        """
         super().__init__(settings, environ)
-        # A job that submits another must not mark that one's supervisors as its own processes.
+        # A job that submits another must not mark the other's supervisors as its own processes.
         inherited = {key: value for key, value in environ.items() if key != NONCE_VARIABLE}
         environment = {**inherited, **settings.variables}
         environment.pop("TRACKSIDE_DATABASE")  # supervisors never use it

@@ -1,7 +1,7 @@
-"""Places in one host's log to read on from: a way before another, and near a moment.
+"""Offsets in one host's log to start reading from: some way before another, or near a time.
 
-Whoever reads backwards, or from a time on, need not read all that is before. What is read there is
-`logs`' business. Each place is where a line begins, or a part of a long one.
+Reading backwards, or from a time on, then does not read everything before. Each offset is the start
+of a line, or of a part of a long one. `logs` reads the lines.
 """
 
 import sys
@@ -25,7 +25,7 @@ class LogOffsets:
         self._host = host
 
     def before(self, end: LogPosition | None, size_bytes: int) -> LogPosition | None:
-        """About so many bytes before this place, or before the end; None at the beginning."""
+        """About this many bytes before the offset, or before the end; None at the beginning."""
         last = self._record.history.attempt
         attempt, offset = last, sys.maxsize
         if end is not None and end.attempt <= last:
@@ -46,7 +46,7 @@ class LogOffsets:
         return LogPosition(1, 0)
 
     def last_time_before(self, attempt: int) -> float:
-        """Of a line of an earlier attempt; 0 when there is none."""
+        """The time of the last line of an earlier attempt; 0 if there is none."""
         times = (self._attempt(each).last_time for each in range(attempt - 1, 0, -1))
         return next(filter(None, times), 0.0)
 
@@ -85,7 +85,7 @@ class _InFolder:
         return 0.0 if mark is None else mark.time
 
     def start_before(self, offset: int, size_bytes: int) -> int:
-        """A long line begins anew at each of its parts."""
+        """Each part of a long line counts as a start."""
         wanted = max(0, offset - size_bytes)
         with self._log.open("rb") as file:
             line = line_start(file, wanted)
@@ -97,10 +97,10 @@ class _InFolder:
 
 
 class _InStorage:
-    """A chunk begins where a line does, unless the line is longer than the chunk before."""
+    """A chunk starts at a line start, unless the line is longer than the previous chunk."""
 
     size = sys.maxsize
-    """Beyond the last chunk, wherever that ends."""
+    """After the last chunk, wherever that ends."""
 
     def __init__(self, chunks: Mapping[int, Location]) -> None:
         self._chunks = chunks
@@ -121,7 +121,7 @@ class _InStorage:
         return self._whole(bisect_left(self._starts, time, key=self._first_time) - 1)
 
     def _whole(self, number: int) -> int:
-        """Where this chunk begins, or an earlier one that begins with a line."""
+        """The start of this chunk, or of an earlier one that starts with a line."""
         while number > 0 and not self._data(self._starts[number - 1]).endswith(b"\n"):
             number -= 1
         return self._starts[number] if number > 0 else 0

@@ -1,8 +1,8 @@
-"""Lines of a log that may contain what is searched for. The rest is passed over block by block, a
-hundred times faster than line by line.
+"""Log lines that may contain a search text. The rest is skipped in blocks, a hundred times faster
+than line by line.
 
-`MayHold` is called for blocks of whole lines and for single ones. Where it says no, none of the
-lines is wanted; where it says yes, some may be.
+`MayHold` is called for blocks of complete lines and for single ones. If false, none of the lines
+match; if true, some may.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,8 +18,9 @@ _BLOCK_BYTES = 1 << 20
 def skim_file(
     file: BinaryIO, start: int, end: int, may_hold: MayHold, part_bytes: int
 ) -> Iterator[tuple[int, bytes]]:
-    """How many bytes were passed over, and then a line, or a part of a long one; an empty one after
-    each block that ends with some. What ends without a newline is left to others."""
+    """The number of bytes skipped, then a line or a part of a long one; an empty one after each
+    block that ends with skipped bytes. A final part without a newline is left to the caller.
+    """
     while block := _whole_lines(file, start, end):
         start += len(block)
         if not may_hold(block):
@@ -37,7 +38,7 @@ def skim_file(
 
 
 def skim_chunk(chunk: bytes, may_hold: MayHold) -> Iterator[tuple[int, float, bytes]]:
-    """The same of a stored chunk of whole lines, with the time of each; bytes as in the log."""
+    """The same for a stored chunk of complete lines, with the time of each; bytes as in the log."""
     lines = split_lines(chunk)
     if not may_hold(chunk):
         yield len(chunk) - len(lines) * STAMP_LENGTH, parse_stamp(lines[-1]), b""

@@ -1,4 +1,4 @@
-"""A job's log, read by host and byte offset: from its folder while there is one, else from storage.
+"""Reads a job's log by host and byte offset: from its folder while that exists, else from storage.
 
 A reader can stop at any byte and another continue from there; nothing is lost or repeated.
 """
@@ -22,35 +22,35 @@ from trackside.storage.locate import Location, locate
 logger = logging.getLogger(__name__)
 
 PART_BYTES = 1 << 16
-"""A line longer than this comes in parts."""
+"""A longer line is returned in parts."""
 _TAIL_BYTES = 1 << 14
 _BLOCK_BYTES = 1 << 14
 
 
 class LogPosition(NamedTuple):
-    """Everything of one host's log before this has been seen."""
+    """Everything in one host's log before this has been read."""
 
     attempt: int
     offset: int
 
 
 SeenLogs = Mapping[str, LogPosition | Sequence[int]]
-"""How far each host's log was read. A position that was kept as JSON comes back as a list."""
+"""How far each host's log was read. A position that was stored as JSON is a list."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """A line with its newline, or a part of one that is long or has not ended yet.
+    """A line with its newline, or a part of one that is long or incomplete.
 
-    The `data` of all lines of one host and attempt, put together, are the log byte for byte.
+    The `data` of all lines of one host and attempt, concatenated, are the log byte for byte.
     """
 
     host: str
     attempt: int
     offset: int
-    """Of the first byte, in this host's log of this attempt."""
+    """Offset of the first byte in this host's log of this attempt."""
     time: float
-    """When it was seen, in seconds since the epoch."""
+    """When it was written, in seconds since the epoch."""
     data: bytes
 
     @property
@@ -72,9 +72,9 @@ class LogReader:
         settled: bool = False,
         may_hold: MayHold | None = None,
     ) -> None:
-        """`settled`: of a job that runs only lines whose time will never be told otherwise.
+        """`settled`: of a running job, only lines whose time is final.
 
-        `may_hold` leaves lines out. An empty one tells now and then how far the reader is.
+        `may_hold` filters lines. An empty line is returned now and then to report the position.
         """
         self._record = record
         self._home = home
@@ -85,9 +85,9 @@ class LogReader:
         self._streams: dict[tuple[int, str], Stream] = {}
 
     def lines(self, attempt: int, *, whole: bool) -> Iterator[LogLine]:
-        """What is new, up to this attempt, in the order it was written.
+        """New lines up to this attempt, in order.
 
-        Unless `whole`, a last line without its end is held back for a moment.
+        Unless `whole`, an incomplete last line is held back for a moment.
         """
         for host in self._hosts:
             for number in range(self._start(host).attempt, attempt + 1):
@@ -124,7 +124,7 @@ class LogReader:
 
 
 def stored_chunks(record: Record, home: Home, host: str, attempt: int) -> dict[int, Location]:
-    """Those there are now, by the offset of their first byte."""
+    """Existing chunks, by the offset of their first byte."""
     folder = locate(f"{record.keys.logs}/{host}", home=home.root)
     chunks = {}
     for entry in folder.store.list(f"{folder.key}/" if folder.key else ""):
@@ -164,7 +164,7 @@ class LocalStream:
             whole = whole or status.st_size == self._seen_size
             self._seen_size = status.st_size
             for data in self._data(file, status.st_size, whole=whole):
-                # An empty one is as late as the last byte that was passed over.
+                # An empty one has the time of the last skipped byte.
                 time = self._times.at(self._place.offset - (0 if data else 1))
                 if time is None and self._settled and not whole:
                     return
@@ -184,9 +184,9 @@ class LocalStream:
 
 
 class StoredStream:
-    """Reads chunks; one that repeats a part of another does no harm.
+    """Reads chunks; overlapping ones are fine.
 
-    A line of which only a part is stored is held back, unless all is to be returned.
+    A partially stored line is held back, unless everything is requested.
     """
 
     def __init__(
@@ -258,9 +258,9 @@ class _Place:
 
 
 class _Times:
-    """When each part of the log was seen, for offsets that only grow.
+    """When each part of the log was written, for increasing offsets.
 
-    Goes along the file of marks once: a job of weeks has millions.
+    Reads the file of marks once, sequentially: a job of weeks has millions.
     """
 
     def __init__(self, path: Path) -> None:
@@ -269,7 +269,7 @@ class _Times:
         self._marks: deque[TimeMark] = deque()
 
     def at(self, offset: int) -> float | None:
-        """None when that has not been noted yet."""
+        """None if not recorded yet."""
         while self._marks and self._marks[0].size <= offset:
             self._marks.popleft()
         if not self._marks:
@@ -277,7 +277,7 @@ class _Times:
         return self._marks[0].time if self._marks else None
 
     def _read_on(self, offset: int) -> None:
-        """Up to the mark that is wanted, and some more for the offsets to come."""
+        """Up to the requested mark, and some more for later offsets."""
         try:
             file = self._path.open("rb")
         except FileNotFoundError:
@@ -308,7 +308,7 @@ def _parts(file: BinaryIO, start: int, end: int, *, whole: bool) -> Iterator[byt
 
 
 def chosen_hosts(record: Record, host: str | None) -> Sequence[str]:
-    """All of the job's, or this one."""
+    """All hosts of the job, or this one."""
     hosts = record.spec.hosts
     if host is None:
         return hosts
@@ -320,7 +320,7 @@ def chosen_hosts(record: Record, host: str | None) -> Sequence[str]:
 
 
 def positions(record: Record, seen: SeenLogs) -> dict[str, LogPosition]:
-    """The same, checked: each is of a host of this job and a place that a log can have."""
+    """The positions, validated: each has a host of this job and a possible offset."""
     return {host: _position(record, host, place) for host, place in seen.items()}
 
 

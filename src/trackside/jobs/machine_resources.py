@@ -1,4 +1,4 @@
-"""So much of a machine: what a job needs, what the machine has, what is free of it."""
+"""Amounts of machine resources: what a job needs, what the machine has, what is free."""
 
 import glob
 import os
@@ -19,7 +19,7 @@ _UNITS = {"cores": "core", "memory_gb": "GB of memory", "gpus": "GPU"}
 class MachineResources:
     cores: int = 0
     memory_gb: float = 0.0
-    """In units of 2**30 bytes, as instance types are sold."""
+    """In GiB, as instance types are sold."""
     gpus: int = 0
 
     def __add__(self, other: "MachineResources") -> "MachineResources":
@@ -43,7 +43,7 @@ class MachineResources:
         )
 
     def lacking(self, free: "MachineResources") -> str | None:
-        """The first thing of which there is too little, by its field; None when this fits."""
+        """The field that is exceeded first; None if this fits."""
         for each in fields(self):
             wanted = getattr(self, each.name)
             if wanted and wanted > getattr(free, each.name):
@@ -62,7 +62,7 @@ def amount(what: str, value: float) -> str:
 
 
 def capacity(setting: str, environ: Mapping[str, str]) -> MachineResources:
-    """What jobs may use together: the machine's, but for what the setting says."""
+    """What jobs may use together: the machine's resources, unless the setting overrides them."""
     given: dict[str, Any] = {}
     for part in filter(None, (part.strip() for part in setting.split(","))):
         name, equals, value = (text.strip() for text in part.partition("="))
@@ -76,7 +76,7 @@ def capacity(setting: str, environ: Mapping[str, str]) -> MachineResources:
 
 
 def machine(environ: Mapping[str, str]) -> MachineResources:
-    """What this process may use of it. GPUs are NVIDIA's devices, as the driver shows them."""
+    """The resources available to this process. GPUs are NVIDIA's, as reported by the driver."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / GIB
     named = _named_gpus(environ)
     num_gpus = len(glob.glob("/dev/nvidia[0-9]*")) if named is None else len(named)
@@ -84,7 +84,7 @@ def machine(environ: Mapping[str, str]) -> MachineResources:
 
 
 def gpu_names(num_gpus: int, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """What CUDA_VISIBLE_DEVICES calls them: as it does already, or by their numbers."""
+    """As in CUDA_VISIBLE_DEVICES: its present names, or numbers."""
     named = _named_gpus(environ) or ()
     return named[:num_gpus] if len(named) >= num_gpus else tuple(map(str, range(num_gpus)))
 

@@ -1,4 +1,4 @@
-"""A job's request or description, without the values that look secret."""
+"""Masks secret-looking values in a job's request or description."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,8 +10,9 @@ _OWN = "Trackside"
 
 
 def masked(request: Mapping[str, Any]) -> dict[str, Any]:
-    """For callers without access: `Environment`, hyperparameters, the parameters of rules and
-    the arguments of a program, by their names; and passwords in addresses."""
+    """For callers without access: masks `Environment`, hyperparameters, rule parameters and program
+    arguments by their names; and passwords in addresses.
+    """
     masked_copy = dict(request)
     for name in ("Environment", "HyperParameters"):
         if name in masked_copy:
@@ -29,8 +30,9 @@ def masked(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def masked_environment(request: Mapping[str, Any]) -> dict[str, Any]:
-    """For the copy in storage, which every key that may read sees: variables are where scripts
-    expect secrets. Hyperparameters stay as they are, for they say how a model was made."""
+    """For the copy in storage, which every key with read access sees: scripts expect secrets in
+    variables. Hyperparameters are kept, since they document how a model was made.
+    """
     if "Environment" not in request:
         return dict(request)
     return {**request, "Environment": _values(request["Environment"])}
@@ -41,7 +43,7 @@ def _values(values: Mapping[str, str]) -> dict[str, str]:
 
 
 def _value(name: str, value: str) -> str:
-    """SDKs write a text as JSON, and read it so again."""
+    """SDKs write a text as JSON, and read it back so."""
     shown = hidden(name, value)
     return f'"{MASK}"' if shown == MASK and value.startswith('"') else shown
 

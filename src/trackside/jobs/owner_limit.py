@@ -1,6 +1,6 @@
-"""How much of a machine one owner's jobs may use at a time, and how that is written.
+"""Limits on what one owner's jobs may use at a time, and their syntax.
 
-`queue.py` keeps to it; `api/keys` has what the operator gave to whom.
+`queue.py` enforces them; `api/keys` stores what the operator assigned.
 """
 
 from dataclasses import dataclass, fields
@@ -10,13 +10,13 @@ from trackside.errors import InvalidSetting, OwnerLimitExceeded
 from trackside.jobs.machine_resources import MachineResources, amount
 
 SHARED = ("cores", "gpus")
-"""What of a `Room` is limited."""
+"""The limited fields of `MachineResources`."""
 _FORM = "Write jobs=NUMBER, cores=NUMBER and gpus=NUMBER, separated by commas, or none"
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """None is any number."""
+    """None means unlimited."""
 
     jobs: int | None = None
     cores: int | None = None
@@ -24,8 +24,9 @@ class Limit:
 
     @classmethod
     def parse(cls, text: str, where: str = "--limit") -> "Limit":
-        """`jobs=2,cores=8`; a number alone is one of jobs. `InvalidSetting` for others. 0 is kept:
-        of jobs it means any number, whatever the server's settings say."""
+        """`jobs=2,cores=8`; a number alone limits jobs. `InvalidSetting` for anything else. 0 is
+        kept: for jobs it means unlimited, overriding the server's settings.
+        """
         given: dict[str, Any] = {}
         if text.strip() == "none":
             return cls()
@@ -47,7 +48,7 @@ class Limit:
         return ",".join(f"{name}={value}" for name, value in given.items())
 
     def of(self, room: MachineResources) -> MachineResources:
-        """As much of it as the owner may use."""
+        """The part of it that the owner may use."""
         return MachineResources(
             min(room.cores, self.cores or room.cores),
             room.memory_gb,
@@ -55,8 +56,9 @@ class Limit:
         )
 
     def charge(self, needs: MachineResources, asked: MachineResources) -> MachineResources:
-        """What a job counts for: what it asked for in its own words, else what its instance type
-        has, but no more than all there is for the owner: a type says where the job ran before."""
+        """What a job counts for: its explicit request, else its instance type's resources, capped
+        at the owner's limit: a type only says where the job ran before.
+        """
         counted = {
             what: getattr(asked, what) or min(getattr(needs, what), limit)
             for what in SHARED
@@ -65,7 +67,7 @@ class Limit:
         return MachineResources(**counted)
 
     def lacking(self, used: MachineResources, more: MachineResources) -> str | None:
-        """The first thing of which the owner would have too much."""
+        """The first field in which the owner would exceed the limit."""
         for what in SHARED:
             limit, added = getattr(self, what), getattr(more, what)
             if limit and added and getattr(used, what) + added > limit:

@@ -1,6 +1,6 @@
-"""How a queued job is started, and how it ends without ever having started.
+"""Starts a queued job, or ends it before it has started.
 
-Both take one step in the journal, so that of a start and a stop at the same time one wins.
+Both make one move in the journal, so that of a concurrent start and stop exactly one wins.
 """
 
 import logging
@@ -37,9 +37,9 @@ logger = logging.getLogger(__name__)
 class Begun(Enum):
     YES = auto()
     GONE = auto()
-    """It does not wait any more: stopped, or taken back by its submitter."""
+    """No longer queued: stopped, or withdrawn by its submitter."""
     NOT_YET = auto()
-    """Its submitter is not done with it, or its output location cannot be reached."""
+    """Its submission is incomplete, or its output location cannot be reached."""
 
 
 def begin(
@@ -47,8 +47,8 @@ def begin(
 ) -> Begun:
     """Start its supervisors, with these GPUs for all of them together.
 
-    After the step in the journal a crash is `reconcile`'s to make good.
-    What is to be in storage about it goes there now: its submitter did not wait for that.
+    After the move in the journal, `reconcile` recovers from a crash. The job's record is uploaded
+    now: its submitter did not wait for that.
     """
     try:
         with locked(folder) as mine:
@@ -67,8 +67,9 @@ def begin(
 def end(folder: JobFolder, home: Home, how: Secondary, message: str = "") -> History:
     """End it if it is queued; returns its history either way.
 
-    Its end is noted before it is written, so that `reconcile` sends what cannot be sent now. Should
-    it begin just now instead, its supervisor takes the note away: therefore one that frees nothing.
+    A note is written before the end, so that `reconcile` uploads what cannot be uploaded now.
+    Should the job start at the same time, its supervisor removes the note; therefore the note keeps
+    the job's files.
     """
     journal = Journal(folder.journal)
     history = journal.read()
@@ -91,8 +92,9 @@ def has_ended_waiting(history: History) -> bool:
 
 
 def keep_end(folder: JobFolder, home: Home) -> None:
-    """Send to storage what is to be there of a job that never began. Doing it again changes
-    nothing; a `StorageError`, within seconds, when the store is away."""
+    """Upload the record of a job that never started. Idempotent; a `StorageError`, within seconds,
+    if the store is unreachable.
+    """
     spec = read_spec(folder)
     with suppress(ObjectNotFound):
         location = locate_object(JobKeys.of(spec).spec, home=home.root, hurried=True)
@@ -102,7 +104,7 @@ def keep_end(folder: JobFolder, home: Home) -> None:
     if evaluator_process.has_rules(spec):
         _end_rules(folder, spec, home)
     if evaluator_process.is_wanted(spec) and not evaluator_process.is_done(folder.rules, spec):
-        return  # `reconcile` has somebody told of it, and comes back here
+        return  # `reconcile` starts the notifier and calls this again
     pending_uploads.forget(home, spec.name)
 
 

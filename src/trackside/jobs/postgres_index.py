@@ -1,7 +1,7 @@
-"""The database that several homes share, a Postgres: their index, and what else is kept in it.
+"""The Postgres database that several homes share: their index, and other shared tables.
 
-Every query returns or raises `DatabaseUnreachable` within seconds, however the database died;
-while it is known to be gone, at once.
+Every query returns or raises `DatabaseUnreachable` within seconds, however the database died; at
+once while it is known to be down.
 """
 
 import logging
@@ -26,10 +26,10 @@ ANSWER_SECONDS = 3.0
 CONNECT_SECONDS = 2
 MOST_CONNECTIONS = 8
 _RETRY_SECONDS = 1.0
-"""How long a database that did not respond is not tried again."""
+"""Pause before a database that did not respond is tried again."""
 _PATIENCE_LOG_SECONDS = 30.0
 _SCHEMES = ("postgresql://", "postgres://")
-# A connection that is refused has no error code, only a text.
+# A refused connection has no error code, only a message.
 _FINAL_WORDS = re.compile(
     r"FATAL: (?!.*(starting up|shutting down|not yet accepting|recovery|too many|slots|terminat))"
     r"|Name or service not known|nodename nor servname"
@@ -37,7 +37,7 @@ _FINAL_WORDS = re.compile(
 
 
 class Postgres(Database):
-    """Connections are made when needed and kept. Any number of threads may ask."""
+    """Connections are opened when needed and pooled. Thread-safe."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -57,7 +57,7 @@ class Postgres(Database):
         return self._use(lambda connection: connection.execute(_own(sql), values).fetchall())
 
     def write(self, *changes: Change) -> int:
-        """Sure to have no more effect than once when it is made twice: every change is such."""
+        """May be executed twice: every statement must be idempotent."""
 
         def work(connection: "Connection") -> int:
             touched = 0
@@ -71,7 +71,7 @@ class Postgres(Database):
         return self._use(work)
 
     def transact(self, work: Callable[["Connection"], T]) -> T:
-        """All that `work` does, or nothing, should it raise. It may be made twice."""
+        """Everything in `work`, or nothing if it raises. It may be executed twice."""
 
         def whole(connection: "Connection") -> T:
             with connection.transaction():
@@ -80,7 +80,7 @@ class Postgres(Database):
         return self._use(whole)
 
     def wait_until_there(self) -> None:
-        """For a server that starts beside its database. `DatabaseRefused` needs a person."""
+        """For a server that starts together with its database. `DatabaseRefused` is not retried."""
         tell_at = time.monotonic()
         while True:
             try:
@@ -105,7 +105,7 @@ class Postgres(Database):
         except psycopg.Error as error:
             failure = _failure(error, self.address)
             self._note(failure)
-            raise failure from None  # its text may hold what a log must not
+            raise failure from None  # its message may contain secrets
         except DatabaseError as failure:
             self._note(failure)
             raise
@@ -115,7 +115,7 @@ class Postgres(Database):
         return answer
 
     def _give_up_early(self) -> None:
-        """While it is known to be gone only one at a time finds out whether it still is."""
+        """While the database is known to be down, only one thread at a time tries it."""
         with self._lock:
             if self._failure is None:
                 return
@@ -132,7 +132,7 @@ class Postgres(Database):
             except (psycopg.OperationalError, psycopg.InterfaceError):
                 if connection.has_hung:
                     raise
-                self.close()  # the database was started anew: the others are as dead as this one
+                self.close()  # the database was restarted: the other connections are dead too
         connection = Connection.connect(
             self._url,
             connect_timeout=CONNECT_SECONDS,
@@ -176,7 +176,7 @@ class Postgres(Database):
             before, self._failure = self._failure, failure
             if failure is not None:
                 self.num_outages += 1
-                self._is_migrated = False  # it may come back as another, or empty
+                self._is_migrated = False  # it may come back as another one, or empty
                 self._retry_at = time.monotonic() + _RETRY_SECONDS
         if failure is not None:
             self.close()
@@ -187,7 +187,7 @@ class Postgres(Database):
 
 
 class Connection(psycopg.Connection[tuple[Any, ...]]):
-    """Never waits for longer than `ANSWER_SECONDS`, whatever became of the other side."""
+    """Never waits longer than `ANSWER_SECONDS`, whatever happened to the server."""
 
     has_hung = False
 
@@ -215,8 +215,8 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
 
 
 def address_of(url: str) -> str:
-    """`user@host:port/database`; `InvalidSetting` for a text that leads nowhere."""
-    # libpq's own words about a wrong address would repeat it, with the password.
+    """`user@host:port/database`; `InvalidSetting` for an invalid text."""
+    # libpq's own message about a wrong address would repeat it, with the password.
     try:
         parts = conninfo_to_dict(url) if url.startswith(_SCHEMES) else {}
     except psycopg.Error:
@@ -232,14 +232,14 @@ def address_of(url: str) -> str:
 
 
 def _own(sql: str) -> LiteralString:
-    """In psycopg's form. No statement of ours has these signs in a text."""
+    """In psycopg's syntax. No statement of ours has these characters in a text."""
     return sql.replace("?", "%s")
 
 
 def _failure(error: psycopg.Error, address: str) -> DatabaseError:
-    """What waiting may mend, and what needs a person."""
+    """Distinguishes errors worth a retry from those that need an operator."""
     text = str(error) or type(error).__name__
-    # What follows the first line guesses at the reason.
+    # Everything after the first line is guesswork.
     reason = text.splitlines()[0].removeprefix("connection failed: ").rstrip(".")
     is_passing = isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
     if is_passing and not _FINAL_WORDS.search(reason):

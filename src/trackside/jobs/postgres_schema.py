@@ -1,5 +1,6 @@
-"""The tables of the shared database, and how an older one gets them: the index of jobs, and the
-access keys of a team (`api/team_keys`)."""
+"""Tables and migrations of the shared database: the index of jobs, and a team's access keys
+(`api/team_keys`).
+"""
 
 from typing import Any
 
@@ -8,7 +9,7 @@ import psycopg
 from trackside.errors import DatabaseRefused
 
 _MIGRATION_LOCK = 0x7472_6163_6B73
-"""An advisory lock of our own: of several servers that start together one migrates."""
+"""Our own advisory lock: of several servers that start together, one migrates."""
 
 MIGRATIONS = (
     """
@@ -47,11 +48,11 @@ MIGRATIONS = (
     );
     """,
 )
-"""Each brings the schema one version further. Never edited, only added to."""
+"""Each upgrades the schema by one version. Never edited, only appended to."""
 
 
 def migrate(connection: psycopg.Connection[Any], address: str) -> None:
-    """Make the schema `trackside`, or bring it to the newest version."""
+    """Create the schema `trackside`, or upgrade it to the newest version."""
     if _version(connection) == len(MIGRATIONS):
         return
     with connection.transaction():

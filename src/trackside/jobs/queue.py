@@ -1,6 +1,6 @@
-"""Whose turn it is: the jobs that wait, in order, and those that hold a part of the machine.
+"""The order of queued jobs, and the resources that running jobs hold.
 
-Decides only; `scheduler.py` reads and acts. First come, first served within a priority.
+Only decides; `scheduler.py` reads and acts. First come, first served within a priority.
 """
 
 from bisect import bisect_left, insort
@@ -19,7 +19,7 @@ from trackside.records.layout import JobFolder
 from trackside.records.status import Secondary
 
 LimitOf = Callable[[str], Limit]
-"""How much the jobs of an owner may use at a time."""
+"""The limits of an owner's jobs."""
 
 
 def no_limit(who: str) -> Limit:
@@ -28,24 +28,24 @@ def no_limit(who: str) -> Limit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A job that waits, or that holds what it needs."""
+    """A job that is queued, or that holds its resources."""
 
     name: str
     needs: MachineResources
     asked: MachineResources = MachineResources()
-    """What of it the job asks for in its own words, rather than by its instance type."""
+    """The explicitly requested part of it, not derived from the instance type."""
     who: str = ""
-    """Whose limit of jobs it counts against; none when it was not submitted through a server."""
+    """Whose limit on jobs it counts against; empty if not submitted through a server."""
     owner: str = ""
-    """Whom it belongs to, and against whose limit of cores and GPUs it counts."""
+    """Its owner, whose limits on cores and GPUs it counts against."""
     key: str = ""
     """The id of the access key that submitted it."""
     priority: int = 0
     since: float = 0.0
-    """When it began to wait, or else was created. Seconds since the epoch."""
+    """When it was queued, or else created. Seconds since the epoch."""
     status: str = Secondary.PENDING
     gpus: tuple[str, ...] = ()
-    """Those that it holds, by name."""
+    """The GPUs it holds, by name."""
 
     @property
     def order(self) -> tuple[int, float, str]:
@@ -70,7 +70,7 @@ class Entry:
 
 
 def gpus_of(folder: JobFolder) -> tuple[str, ...]:
-    """That were given to its hosts when it began."""
+    """The GPUs assigned to its hosts when it started."""
     paths = folder.hosts.glob(f"*/{FIRST_ATTEMPT}/placed.json")
     placed = [Placed.read(path) for path in sorted(paths)]
     return tuple(name for each in placed if each is not None for name in each.gpus or ())
@@ -78,7 +78,7 @@ def gpus_of(folder: JobFolder) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class ForResources:
-    """It is its turn, but there is too little of something."""
+    """It is next, but resources are insufficient."""
 
     what: str
     needed: float
@@ -92,7 +92,7 @@ class ForResources:
 
 @dataclass(frozen=True, slots=True)
 class ForLimit:
-    """Those behind it may pass."""
+    """Jobs behind it may pass."""
 
     who: str
     limit: int
@@ -103,13 +103,13 @@ class ForLimit:
 
 @dataclass(frozen=True, slots=True)
 class ForShare:
-    """Those behind it may pass, too."""
+    """Jobs behind it may pass, too."""
 
     owner: str
     what: str
     limit: int
     is_too_large: bool = False
-    """It needs more than the owner has in all: the limit was lowered since it was submitted."""
+    """It exceeds the owner's whole limit, which was lowered since it was submitted."""
 
     def __str__(self) -> str:
         most = amount(self.what, self.limit)
@@ -120,7 +120,7 @@ class ForShare:
 
 @dataclass(frozen=True, slots=True)
 class ForTurn:
-    """Nobody passes one that waits for room, or it might wait for ever."""
+    """No job passes one that waits for resources, or that one might wait for ever."""
 
     behind: str
 
@@ -132,7 +132,7 @@ Wait = ForResources | ForLimit | ForShare | ForTurn
 
 
 class Queue:
-    """Not for several threads at once."""
+    """Not thread-safe."""
 
     def __init__(self, capacity: MachineResources) -> None:
         self.capacity = capacity
@@ -151,14 +151,14 @@ class Queue:
 
     @property
     def free(self) -> MachineResources:
-        """Below zero where jobs run that did not ask: those of `trackside run`."""
+        """Negative if jobs run that were not queued: those of `trackside run`."""
         return self.capacity - sum((entry.needs for entry in self.running), MachineResources())
 
     def __contains__(self, name: str) -> bool:
         return name in self._entries or name in self._running
 
     def wait(self, entry: Entry) -> None:
-        """Let it wait; when it does so already, with another priority perhaps."""
+        """Queue it; if it is queued already, update its priority."""
         self.drop(entry.name)
         self._entries[entry.name] = entry
         insort(self._order, entry, key=_order)
@@ -179,7 +179,7 @@ class Queue:
     ) -> Iterator[tuple[Entry, Wait | None]]:
         """Why each job waits, in order; None for one that can be started now.
 
-        After the first that waits for room none can be started. `without` are skipped.
+        After the first that waits for resources none can be started. `without` are skipped.
         """
         limit_of = cache(limit_of)  # called once per owner, not per job
         free = self.free
@@ -203,7 +203,7 @@ class Queue:
 
 
 class _Shares:
-    """What each owner uses of what the owner may."""
+    """Each owner's usage and limits."""
 
     def __init__(self, running: Iterable[Entry], limit_of: LimitOf) -> None:
         self._limit_of = limit_of
@@ -218,7 +218,7 @@ class _Shares:
         self._used[entry.owner] = used + self._charge(entry)
 
     def beyond(self, entry: Entry) -> ForLimit | ForShare | None:
-        """What limit the entry has to wait for."""
+        """The limit that the entry has to wait for."""
         most = self._limit_of(entry.who).jobs if entry.who else None
         if most and self._num_jobs[entry.who] >= most:
             return ForLimit(entry.who, most)

@@ -1,4 +1,4 @@
-"""What `trackside queue` shows: read from the folders, whether a server runs or not."""
+"""Data for `trackside queue`: read from the folders, whether a server runs or not."""
 
 import fcntl
 import os
@@ -24,19 +24,19 @@ class QueueView:
     capacity: MachineResources
     free: MachineResources
     is_served: bool
-    """Whether a server runs that starts those who wait."""
+    """Whether a server is running that starts queued jobs."""
     running: tuple[Entry, ...]
     """Oldest first."""
     waiting: tuple[Waiter, ...]
     """In the order in which they are to start."""
     at: float
-    """When it was so, by the clock of the machine: seconds since the epoch."""
+    """When this was read, by the machine's clock: seconds since the epoch."""
 
 
 def look(
     home: Home, names: Iterable[str], capacity: MachineResources, limit_of: LimitOf
 ) -> QueueView:
-    """`names` are those of jobs that may not have ended."""
+    """`names` are those of possibly unfinished jobs."""
     queue = Queue(capacity)
     for name in names:
         try:
@@ -57,7 +57,7 @@ def look(
 
 
 def is_at_work(home: Home) -> bool:
-    """Whether a server of this home starts the jobs that wait."""
+    """Whether a server of this home starts queued jobs."""
     try:
         descriptor = os.open(home.server.scheduler_lock, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

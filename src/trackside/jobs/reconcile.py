@@ -1,7 +1,7 @@
-"""Brings what is into line with what should be: a job that has not ended has living supervisors.
+"""Restores the invariant that every unfinished job has living supervisors.
 
-`decide` is pure; `Reconciler` reads and acts. Every reader of a job runs it, any number at a time.
-Jobs that wait are left to a server's `scheduler.py`.
+`decide` is pure; `Reconciler` reads and acts. Every reader of a job runs it, any number
+concurrently. Queued jobs are left to a server's `scheduler.py`.
 """
 
 import logging
@@ -31,14 +31,15 @@ from trackside.system import boot_clock, processes
 logger = logging.getLogger(__name__)
 
 MAX_REVIVALS = 3
-"""How often one host's supervisor is started again, within the window, before the job is given up.
-Never while its script runs: then the next start waits."""
+"""How often one host's supervisor is restarted within the window before the job is given up. Never
+while its script runs: then the next restart is delayed.
+"""
 REVIVAL_WINDOW_SECONDS = 600.0
-"""A supervisor that lived as long has earned all its revivals again."""
+"""A supervisor that lived this long gets its full number of restarts again."""
 LATE_REVIVAL_SECONDS = 60.0
-"""Between further starts of a supervisor that keeps dying while its script runs."""
+"""Pause between restarts of a supervisor that keeps dying while its script runs."""
 STORE_AWAY_SECONDS = 15.0
-"""Before an output location that could not be reached is tried again, by one process."""
+"""Pause before one process retries an output location that could not be reached."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,20 +50,20 @@ class SeenHost:
     is_lead: bool
     attempt: int
     poll: Poll | None
-    """None when there is no trace of a supervisor: none was ever started."""
+    """None if no supervisor was ever started."""
     placed: Placed | None = None
     revivals: int = 0
-    """How often it was started again within the window."""
+    """Restarts within the window."""
     seconds_since_revival: float = inf
     script_lives: bool = False
     has_ended: bool = False
-    """Its part of the present attempt is over. The lead's is not before the job's."""
+    """Its part of the current attempt is over. The lead's is over only with the job."""
     log: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """For the first time: the starter died between the intent and the process."""
+    """The first start: the starter died between the intent and the process."""
 
     seen: SeenHost
 
@@ -82,7 +83,7 @@ Action = Start | Revive | GiveUp
 
 
 def decide(state: State, seen: Sequence[SeenHost]) -> list[Action]:
-    """Act only on proof: a supervisor that may be alive is left alone."""
+    """Acts only on proof: a supervisor that may be alive is left alone."""
     if state.is_final or state.is_queued:
         return []
     actions: list[Action] = []
@@ -106,14 +107,14 @@ class Reconciler:
     home: Home
     launcher: Launcher
     _queued: dict[str, tuple[int, int]] = field(default_factory=dict, compare=False)
-    """Size and time of the journals of jobs that were queued when last read."""
+    """Size and mtime of the journals of jobs that were queued when last read."""
     _pulses: dict[str, evaluator_process.Pulse] = field(default_factory=dict, compare=False)
-    """Of evaluators that continue after their job's end."""
+    """Evaluators that continue after their job's end."""
     _away: dict[str, float] = field(default_factory=dict, compare=False)
-    """Output locations that could not be reached, and until when they are left alone."""
+    """Output locations that could not be reached, and when to retry them."""
 
     def reconcile(self, name: str) -> None:
-        """Does nothing, without an error, when another process does it or the job has finished."""
+        """Does nothing when another process is doing it or the job has finished."""
         folder = self.home.job(name)
         look = Journal(folder.journal).version_stamp()
         if self._queued.get(name) == look:
@@ -133,7 +134,7 @@ class Reconciler:
         with locked(folder) as mine:
             if not mine:
                 return None
-            state, seen = self._inspect(folder)  # as it is now that no other process acts
+            state, seen = self._inspect(folder)  # read again now that no other process acts
             never_started = seen and all(host.poll is None for host in seen)
             if never_started and not announced(folder, self.home):
                 return None
@@ -142,7 +143,7 @@ class Reconciler:
         return None
 
     def _revive_end(self, folder: JobFolder) -> None:
-        """Start the lead of a job that has ended, to do what its supervisor died before."""
+        """Restart the lead of a finished job, to complete what its supervisor left undone."""
         name = folder.root.name
         if pending_uploads.keeps_files(self.home, name) is None or is_supervised(folder):
             return
@@ -157,8 +158,9 @@ class Reconciler:
                 self._apply(folder, Revive(lead))
 
     def _send_end(self, folder: JobFolder) -> None:
-        """Of a job that never began. A store that is away is left alone for a while: many such
-        jobs would otherwise hold up the care for all others, seconds each."""
+        """For a job that never started. An unreachable store is not retried for a while: many such
+        jobs would otherwise delay all others by seconds each.
+        """
         output = read_spec(folder).output.uri
         if time.monotonic() < self._away.get(output, 0.0):
             return
@@ -170,8 +172,9 @@ class Reconciler:
         self._away.pop(output, None)
 
     def _revive_rules(self, folder: JobFolder) -> None:
-        """Rules go on after the job's end, with nobody but their evaluator. Until then its
-        supervisor looks after it."""
+        """Rules continue after the job's end, with only their evaluator. Until then the supervisor
+        keeps it running.
+        """
         rules = folder.rules
         if evaluator_process.may_live(rules):
             pulse = self._pulses.setdefault(folder.root.name, evaluator_process.Pulse())
@@ -233,10 +236,10 @@ class Reconciler:
 
 
 def observe(folder: JobFolder, attempt: int, placement: Placement) -> list[SeenHost]:
-    """Every host of the job, by the folders that were made before its first start."""
+    """Every host of the job, by the folders created before its first start."""
     try:
         names = sorted(os.listdir(folder.hosts), key=lambda name: (len(name), name))
-    except FileNotFoundError:  # a power cut took them, or a job that waited was asked to stop
+    except FileNotFoundError:  # lost in a power cut, or a queued job was requested to stop
         names = list(read_spec(folder).hosts)
     return [
         _observe_host(folder, name, attempt, placement, is_lead=name == names[0]) for name in names
@@ -246,11 +249,11 @@ def observe(folder: JobFolder, attempt: int, placement: Placement) -> list[SeenH
 def _observe_host(
     folder: JobFolder, host: str, attempt: int, placement: Placement, *, is_lead: bool
 ) -> SeenHost:
-    # A supervisor goes on into the next attempt; it may have died before it wrote there.
+    # A supervisor continues into the next attempt; it may have died before it wrote there.
     places = [folder.host(host, number) for number in range(attempt, 0, -1)]
     seen = SeenHost(host=host, is_lead=is_lead, attempt=attempt, poll=Running())
     if any(supervisor_lives(place) for place in places):
-        return seen  # by its own word: most often the case, and all that needs to be known
+        return seen  # by its own record: the usual case, and sufficient
     placed = [found for place in places if (found := Placed.read(place.placed))]
     record = hosts.read(places[0].record)
     revivals, since = recent_revivals(placed[0], boot_clock.now()) if placed else (0, inf)
@@ -267,7 +270,7 @@ def _observe_host(
 
 
 def recent_revivals(placed: Placed, now: boot_clock.Moment) -> tuple[int, float]:
-    """Those within the window, and how long ago the last one was. Pure."""
+    """Restarts within the window, and the age of the last one. Pure."""
     age = placed.revived.age_at(now) if placed.revived else None
     since = inf if age is None else age
     return (placed.revivals if since < REVIVAL_WINDOW_SECONDS else 0), since
@@ -276,7 +279,7 @@ def recent_revivals(placed: Placed, now: boot_clock.Moment) -> tuple[int, float]
 def _poll(
     places: Sequence[HostFolder], placed: Sequence[Placed], placement: Placement
 ) -> Poll | None:
-    """By its handle, since its own word is none: it may not have written one yet."""
+    """By its handle, without a record of its own: it may not have written one yet."""
     polls = [placement.poll(found.handle) for found in placed if found.handle is not None]
     if sign_of_life := next((poll for poll in polls if not isinstance(poll, Exited)), None):
         return sign_of_life
@@ -292,7 +295,7 @@ def _given_up(host: SeenHost, deaths: int) -> str:
 
 
 def _sweep(folder: JobFolder, attempt: int) -> None:
-    """The script may have outlived its supervisors; a job that has ended has no processes."""
+    """The script may have outlived its supervisors; a finished job has no processes."""
     for path in folder.hosts.iterdir():
         for number in range(attempt, 0, -1):
             intent = damaged_files.read_object(

@@ -1,5 +1,6 @@
-"""What is read from a job's folder or from storage once its record is known, whether this machine
-or a server returned that. Each method loads what it needs when it is called."""
+"""Reads a job's data from its folder or from storage, given its record from this machine or a
+server. Each method imports what it needs when called.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence

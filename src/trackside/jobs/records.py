@@ -1,5 +1,6 @@
-"""What is on record about one job: its spec and history, read from its folder on this machine or,
-when that is gone, from object storage."""
+"""A job's record: its spec and history, read from its folder on this machine or, without one, from
+object storage.
+"""
 
 import fcntl
 import json
@@ -47,14 +48,14 @@ UNREADABLE = (TracksideError, OSError, ValueError, KeyError, TypeError)
 @dataclass(frozen=True, slots=True)
 class Record:
     spec: JobSpec
-    """As it is in force now: with what was changed since the job was created."""
+    """The current spec: with changes since the job was created."""
     history: History
     keys: JobKeys
-    """Where it is in storage: its output location, or where `reindex` found it."""
+    """Its location in storage: its output location, or where `reindex` found it."""
     folder: JobFolder | None
-    """None when this machine has no folder of it (any more)."""
+    """None when this machine has no folder of it."""
     stopped_rules: frozenset[RuleKey] = frozenset()
-    """Those that were requested to stop."""
+    """Rules that were requested to stop."""
     submitter: Submitter = Submitter()
 
 
@@ -68,17 +69,17 @@ def read_folder(folder: JobFolder) -> Record:
 
 
 def read_spec(folder: JobFolder) -> JobSpec:
-    """As it was submitted; `DamagedJob` when that cannot be read."""
+    """As submitted; `DamagedJob` when it cannot be read."""
     return _spec(folder.root.name, str(folder.spec), folder.spec.read_bytes())
 
 
 def read_stored(
     keys: JobKeys, home: Home, so_far: History | None = None, owner: str | None = None
 ) -> Record:
-    """`JobNotFound` unless both its files are there: a job that has ended leaves both.
+    """`JobNotFound` unless both its files exist: a finished job leaves both.
 
-    `so_far` is for one that may still run elsewhere, which has stored no journal yet. `owner` is
-    what the index says: more people can write to storage than to the index.
+    `so_far` is for one that may still run elsewhere, without a stored journal. `owner` is the
+    index's value: more people can write to storage than to the index.
     """
     try:
         spec = _spec(keys.name, keys.spec, fetch(keys.spec, home))
@@ -123,7 +124,7 @@ def _spec(name: str, where: str, data: bytes) -> JobSpec:
 
 
 def read_metrics(record: Record, home: Home) -> JobMetrics:
-    """What the job's metrics have come to; a file that cannot be read is left out."""
+    """The totals of the job's metrics; an unreadable file is left out."""
     of_hosts = []
     switched_off: dict[str, str] = {}
     for host in record.spec.hosts:
@@ -153,7 +154,7 @@ def _metrics_file(record: Record, host: str, home: Home) -> tuple[str, bytes]:
 
 
 def read_rules(record: Record, home: Home) -> list[Evaluation]:
-    """How far each rule is, in the order of the request: in progress before anything is known."""
+    """The status of each rule, in the order of the request: initially in progress."""
     if not first_evaluations(record.spec, record.history.created):
         return []
     try:
@@ -169,19 +170,19 @@ def read_rules(record: Record, home: Home) -> list[Evaluation]:
 
 
 def _stopping(evaluation: Evaluation) -> Evaluation:
-    """Its evaluator has yet to see that it is to end."""
+    """Its evaluator has not yet seen the stop request."""
     is_open = evaluation.status is RuleStatus.IN_PROGRESS and not evaluation.is_over
     return replace(evaluation, status=RuleStatus.STOPPING) if is_open else evaluation
 
 
 def publish_spec(spec: JobSpec, home: Home) -> None:
-    """Put job.json where the output goes. Doing it again changes nothing."""
+    """Upload job.json to the output location. Idempotent."""
     location = locate_object(JobKeys.of(spec).spec, home=home.root)
     location.store.put(location.key, _bytes(masked_environment(shareable(spec).to_request())))
 
 
 def publish_journal(folder: JobFolder, home: Home) -> None:
-    """Put the journal beside the spec, unless it is there: its supervisor may have died before."""
+    """Upload the journal next to the spec, unless it exists: the supervisor may have died."""
     location = locate_object(JobKeys.of(read_spec(folder)).journal, home=home.root)
 
     def put(journal: bytes) -> None:
@@ -208,7 +209,7 @@ def append_stored_note(keys: JobKeys, home: Home, what: str, **details: Any) -> 
 
 
 def has_source(spec: JobSpec, home: Home) -> bool:
-    """Whether the code that came with this job is stored; code from elsewhere is not checked."""
+    """Whether the code uploaded with this job is stored; code from elsewhere is not checked."""
     if spec.source != JobKeys.of(spec).source:
         return True
     location = locate_object(spec.source, home=home.root)
@@ -220,7 +221,7 @@ def has_source(spec: JobSpec, home: Home) -> bool:
 
 
 def shareable(spec: JobSpec) -> JobSpec:
-    """Without the addresses at which its owner is notified."""
+    """Without the addresses for notifications."""
     hidden = notify_targets.masked(spec.options.notify)
     return replace(spec, options=replace(spec.options, notify=hidden)) if hidden else spec
 

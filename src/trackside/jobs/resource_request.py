@@ -1,4 +1,4 @@
-"""What a job needs of the machine that runs it: its own word, or that of its instance type."""
+"""The resources a job needs: as requested explicitly, or by its instance type."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -12,7 +12,7 @@ from trackside.records.spec import PRIORITY_TAG, JobSpec, Options
 T = TypeVar("T")
 
 LOCAL = MachineResources(cores=1)
-"""For a type that says nothing about its size, such as `local`."""
+"""For a type without a size, such as `local`."""
 
 _TYPE = re.compile(r"ml\.([a-z]+\d[a-z0-9]*)(?:-[a-z0-9]+)*\.(\d*)(medium|large|xlarge|metal)")
 _CORES = {"medium": 1, "large": 2, "xlarge": 4, "metal": 96}
@@ -26,7 +26,7 @@ _GB_PER_CORE = {
     "p5": 32 / 3,
     "g6e": 8,
 }
-"""By the start of a family's name, the longest that fits; 4 for all others. From AWS's tables."""
+"""By family prefix, the longest match; 4 for all others. From AWS's tables."""
 _GPUS = {
     "p2": {1: 1, 8: 8, 16: 16},
     "p3": {2: 1, 8: 4, 16: 8},
@@ -35,7 +35,7 @@ _GPUS = {
     "p5": {4: 1, 48: 8},
     "g": {12: 4, 24: 4, 48: 8},
 }
-"""Of the sizes `Nxlarge` that have more than one, or none of another."""
+"""GPUs by size `Nxlarge`, where there is not exactly one."""
 
 
 def needs_of(spec: JobSpec) -> MachineResources:
@@ -49,17 +49,18 @@ def needs_of(spec: JobSpec) -> MachineResources:
 
 
 def asked_by(spec: JobSpec) -> MachineResources:
-    """What of that the job says in its own words; 0 where its instance type decides."""
+    """The explicit request; 0 where its instance type decides."""
     options = spec.options
     each = MachineResources(options.cores or 0, options.memory_gb or 0.0, options.gpus or 0)
     return each.times(spec.resources.num_hosts)
 
 
 def asking_by_type(spec: JobSpec, most: MachineResources) -> JobSpec:
-    """The same job, asking for what its instance type has, where it does not say it itself; for no
-    more than `most`, all hosts together."""
+    """The same job with its instance type's resources as an explicit request, unless it has one;
+    capped at `most` for all hosts together.
+    """
     if spec.resources.groups:
-        return spec  # their hosts differ, and own words are for each of them
+        return spec  # their hosts differ, and explicit requests apply to each host
     known, count = of_type(spec.resources.instance_type), spec.resources.num_hosts
     cores = max(1, min(known.cores, most.cores // count))
     memory = int(min(known.memory_gb, most.memory_gb / count))
@@ -72,9 +73,9 @@ def asking_by_type(spec: JobSpec, most: MachineResources) -> JobSpec:
 
 
 def violations(spec: JobSpec, capacity: MachineResources) -> Iterator[Violation]:
-    """What a job asks for in its own words must be there: it would wait for ever.
+    """An explicit request must fit the machine: the job would wait for ever.
 
-    An instance type is clipped instead: it says where the job ran before, not what it needs.
+    An instance type is capped instead: it says where the job ran before, not what it needs.
     """
     count = spec.resources.num_hosts
     asked = {
@@ -89,7 +90,7 @@ def violations(spec: JobSpec, capacity: MachineResources) -> Iterator[Violation]
 
 
 def priority_of(options: Options, tags: Mapping[str, str]) -> int:
-    """A tag may be put on a job that waits already, with any text."""
+    """A tag with any text may be added to a queued job."""
     if options.priority is not None:
         return options.priority
     try:
@@ -108,9 +109,9 @@ def _of_host(instance_type: str, options: Options) -> MachineResources:
 
 
 def is_possible(instance_type: str) -> bool:
-    """Whether AWS could have it: a family with its generation, and a size (`ml.p5.48xlarge`).
+    """Whether AWS could offer it: a family with its generation, and a size (`ml.p5.48xlarge`).
 
-    Not whether it has: there are new ones every year. What does not begin with `ml.` is ours.
+    Not whether it does: there are new ones every year. Other prefixes than `ml.` are ours.
     """
     return not instance_type.startswith("ml.") or _TYPE.fullmatch(instance_type) is not None
 

@@ -1,4 +1,4 @@
-"""What of a home may be removed, by age and size. Pure: `garbage_collection` finds and removes."""
+"""Decides what to remove from a home, by age and size. Pure: `garbage_collection` removes it."""
 
 import re
 import time
@@ -16,18 +16,18 @@ _LIMIT = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]+)")
 
 
 class Kind(StrEnum):
-    """In the order in which they go when space is short."""
+    """In the order of removal when space is short."""
 
     LEFTOVER = "leftover"
-    """Of a process that was killed: it is never used again."""
+    """Temporary files of killed processes: never used again."""
     WORKING = "working files"
-    """The /opt/ml of a job that has ended."""
+    """The /opt/ml of a finished job."""
     OVERLAY = "overlay"
-    """Made again when a job needs it."""
+    """Recreated when a job needs it."""
     FOLDER = "job folder"
     """The job is still listed and read, from its record in storage."""
     DATA = "job data"
-    """Model, output, tensors in embedded buckets. Gone for good, so last, and never by age."""
+    """Model, output and tensors in embedded buckets. Not recoverable, so last, and never by age."""
 
 
 _TURNS = {kind: turn for turn, kind in enumerate(Kind)}
@@ -43,19 +43,19 @@ class Item:
     path: Path | None = None
     data: tuple[Stored, ...] = ()
     owner: str = ""
-    """Whose job it is of; empty for what is no job's."""
+    """The job's owner; empty for what belongs to no job."""
 
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """How much is kept; None is everything."""
+    """How much to keep; None means everything."""
 
     age_seconds: float | None = None
     size_bytes: float | None = None
 
     @classmethod
     def parse(cls, text: str, where: str = "TRACKSIDE_KEEP") -> "Keep":
-        """`90d,200GB`: an age, a size, or both; empty keeps all. `InvalidSetting` for others."""
+        """`90d,200GB`: an age, a size, or both; empty keeps all. `InvalidSetting` otherwise."""
         age = size = None
         for part in filter(None, (part.strip() for part in text.split(","))):
             matched = _LIMIT.fullmatch(part)
@@ -73,12 +73,12 @@ class Keep:
 
 
 QUOTA_KEEPS_SECONDS = 86400.0
-"""A quota takes no data of a job that ended less than this ago: its owner can still fetch it."""
+"""A quota removes no data of a job that ended less than this ago: its owner can still fetch it."""
 _QUOTA_MOST = 2**63
 
 
 def parse_quota(text: str, where: str = "--quota") -> int | None:
-    """`200GB` in bytes; None for `none`. `InvalidSetting` for others."""
+    """`200GB` in bytes; None for `none`. `InvalidSetting` otherwise."""
     if text.strip() == "none":
         return None
     matched = _LIMIT.fullmatch(text.strip())
@@ -93,8 +93,9 @@ def parse_quota(text: str, where: str = "--quota") -> int | None:
 
 
 def decide(found: Iterable[Item], keep: Keep, *, now: float, used_bytes: int) -> list[Item]:
-    """What goes, in this order: what is too old, and then, until the rest fits, one kind after the
-    other, the oldest first."""
+    """What to remove, in order: what is too old; then, until the rest fits, one kind after the
+    other, oldest first.
+    """
     ordered = sorted(found, key=lambda item: (_TURNS[item.kind], item.last_used, item.name))
     chosen = {item for item in ordered if _is_due(item, keep, now)}
     left = used_bytes - sum(item.size_bytes for item in chosen)
@@ -108,7 +109,7 @@ def decide(found: Iterable[Item], keep: Keep, *, now: float, used_bytes: int) ->
 
 
 def within_quota(found: Iterable[Item], *, quota_bytes: int, used_bytes: int) -> list[Item]:
-    """What of one owner's goes until the rest fits, as by `decide`; the newest data stay."""
+    """What to remove of one owner's until the rest fits, as by `decide`; newest data is kept."""
     now = time.time()
     old = now - QUOTA_KEEPS_SECONDS
     free = (item for item in found if item.kind is not Kind.DATA or item.last_used < old)

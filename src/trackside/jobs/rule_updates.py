@@ -18,12 +18,12 @@ from trackside.storage.locate import locate_object
 AFTER_END_SECONDS = 120.0
 """How long a wait for a job also waits for rules that still read its data."""
 _START_SECONDS = 10.0
-"""Within which an evaluator is started, if one will be."""
+"""Time within which an evaluator is started, if at all."""
 _HOLD_SECONDS = 0.5
-"""How long findings are held back while more of them are being filed."""
+"""How long findings are held back while more are being written."""
 
 Findings = tuple[Finding, ...]
-"""What was found at about the same time."""
+"""Findings made at about the same time."""
 
 
 class RuleUpdates:
@@ -41,14 +41,14 @@ class RuleUpdates:
         self._ended_at: float | None = None
 
     def new(self, *, at_rest: bool = False) -> Iterator[Findings | Evaluation]:
-        """Findings in the order they were filed, then each rule whose status is another.
+        """Findings in the order they were written, then each rule whose status has changed.
 
-        `at_rest`: nothing as long as findings are being filed, so that those of one step come
+        `at_rest`: nothing while findings are being written, so that those of one step come
         together.
         """
         if not self._has_rules or (at_rest and self._is_growing()):
             return
-        # Findings are filed before the status that follows from them, so they are read after it.
+        # Findings are written before the resulting status, so they are read after it.
         statuses = self._statuses()
         job = self._record.spec.name
         if found := tuple(parse_findings(self._new_lines(), f"the findings of job {job}")):
@@ -60,8 +60,9 @@ class RuleUpdates:
                 yield evaluation
 
     def is_over(self) -> bool:
-        """Whether to stop waiting for more, once the job itself has ended: everything is judged
-        and stored, or no evaluator runs, or it takes too long."""
+        """Whether to stop waiting after the job's end: everything is judged and stored, no
+        evaluator runs, or it takes too long.
+        """
         folder = self._record.folder
         if not self._has_rules or folder is None:
             return True
@@ -75,7 +76,7 @@ class RuleUpdates:
         return waited > _START_SECONDS or not folder.rules.root.exists()
 
     def _is_growing(self) -> bool:
-        """Since the last call; true for a moment only, however long it grows."""
+        """Since the last call; true only briefly, however long it grows."""
         if self._record.folder is None:
             return False
         size = _size(self._record.folder.rules.findings)
@@ -95,12 +96,12 @@ class RuleUpdates:
             data = self._stored("findings.jsonl")[self._offset :]
         else:
             data = _read_from(folder.rules.findings, self._offset)
-        whole = data[: data.rfind(b"\n") + 1]  # the last line may be on its way
+        whole = data[: data.rfind(b"\n") + 1]  # the last line may still be being written
         self._offset += len(whole)
         return whole
 
     def _statuses(self) -> bytes:
-        """Empty when they are as they were."""
+        """Empty if unchanged."""
         folder = self._record.folder
         if folder is None:
             return self._stored("statuses.json")

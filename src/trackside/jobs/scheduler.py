@@ -1,7 +1,7 @@
-"""Starts the jobs that wait, while a server runs: `queue.py` says whose turn it is.
+"""Starts queued jobs while a server runs: `queue.py` decides which is next.
 
-The folders are the truth: what this remembers is read from them again after any death. Of several
-servers of one home the one that holds a lock works; the others wait for it.
+The folders are authoritative: all state here is rebuilt from them after a crash. Of several servers
+of one home, the one that holds the lock works; the others wait for it.
 """
 
 import fcntl
@@ -32,17 +32,17 @@ from trackside.system.worker import Worker
 logger = logging.getLogger(__name__)
 
 SCAN_SECONDS = 2.0
-"""How often all folders of unfinished jobs are scanned, for what other processes did."""
+"""Interval between scans of all unfinished jobs' folders, for changes by other processes."""
 QUICK_SECONDS = 0.05
-"""How often, while a job waits, those that use the machine are inspected."""
+"""Interval between checks of running jobs while a job is queued."""
 AGAIN_SECONDS = 2.0
-"""After which a job that could not be started is tried again."""
+"""Pause before a job that could not be started is retried."""
 _REMEMBERED = 10_000
 _CLOSE_SECONDS = 10.0
 
 
 class SchedulerSignal:
-    """Notifies the scheduler of this process of jobs; those of others are found by scanning."""
+    """Notifies this process's scheduler of jobs; those of other processes are found by scanning."""
 
     def __init__(self) -> None:
         self._names: deque[str] = deque(maxlen=_REMEMBERED)
@@ -53,7 +53,7 @@ class SchedulerSignal:
         self.on_notify()
 
     def take(self) -> set[str]:
-        """The names since the last time."""
+        """The names since the last call."""
         names = set()
         with suppress(IndexError):
             while True:
@@ -63,16 +63,16 @@ class SchedulerSignal:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What the scheduler goes by."""
+    """The scheduler's inputs."""
 
     home: Home
     launcher: Launcher
     capacity: MachineResources
     gpus: tuple[str, ...]
-    """By name: as many as the capacity has."""
+    """GPU names: as many as the capacity has."""
     limit_of: LimitOf
     unfinished: Callable[[], Iterable[str]]
-    """The jobs that may not have ended."""
+    """Jobs that may be unfinished."""
 
 
 class Scheduler:
@@ -142,7 +142,7 @@ class Scheduler:
         self._start()
 
     def _is_at_work(self) -> bool:
-        """The lock dies with its holder, so that another server takes over at its next scan."""
+        """The lock is released when its holder dies: another server then takes over."""
         if self._lock is not None:
             return True
         path = self._plan.home.server.scheduler_lock
@@ -161,8 +161,7 @@ class Scheduler:
     # Scanning
 
     def _inspect_all(self) -> None:
-        """At folders that are new, and at each job that is known: it may have been stopped, tagged
-        or begun by another process."""
+        """New folders, and each known job: others may have stopped, tagged or started it."""
         known = [entry.name for entry in (*self._queue.waiting, *self._queue.running)]
         for name in known:
             self._inspect(name)
@@ -181,7 +180,7 @@ class Scheduler:
         return True
 
     def _inspect(self, name: str) -> None:
-        """Take a job in, or forget it, as its folder says."""
+        """Add or remove a job, according to its folder."""
         folder = self._plan.home.job(name)
         try:
             version = Journal(folder.journal).version_stamp()
@@ -213,7 +212,7 @@ class Scheduler:
     # Waiting too long
 
     def _note_deadline(self, record: Record) -> None:
-        """By a clock that does not jump, also for the time before this process looked."""
+        """By the monotonic clock, including the time before this process first saw the job."""
         longest = _longest_wait(record)
         if longest is not None:
             deadline = time.monotonic() + longest - record.history.waited_seconds()
@@ -265,7 +264,7 @@ class Scheduler:
         self._inspect(name)
 
     def _gpus_for(self, entry: Entry) -> list[str] | None:
-        """None where there are none to be shared out."""
+        """None if there are none to assign."""
         if not self._plan.gpus:
             return None
         held = {name for running in self._queue.running for name in running.gpus}

@@ -46,7 +46,7 @@ MIGRATIONS = (
     CREATE INDEX jobs_by_owner ON jobs (owner, created, name);
     """,
 )
-"""Each brings the file one `user_version` further. Never edited, only added to."""
+"""Each upgrades the file by one `user_version`. Never edited, only appended to."""
 
 
 class SqliteDatabase(Database):
@@ -63,9 +63,9 @@ class SqliteDatabase(Database):
 
 @contextmanager
 def opened(path: Path | str) -> Iterator[Index]:
-    """The index in this file (or in `MEMORY`), made or migrated when need be.
+    """The index in this file (or in `MEMORY`), created or migrated if needed.
 
-    Raises `sqlite3.OperationalError` when a sound file cannot be used now (locked, full,
+    Raises `sqlite3.OperationalError` when a valid file cannot be used now (locked, full,
     read-only), other kinds of `sqlite3.DatabaseError` when it is damaged.
     """
     if path != MEMORY:
@@ -73,7 +73,7 @@ def opened(path: Path | str) -> Iterator[Index]:
     connection = sqlite3.connect(path, timeout=BUSY_SECONDS)
     try:
         connection.execute("PRAGMA journal_mode = WAL")
-        # A row that a power cut takes is read again from its folder; the file stays sound.
+        # A row lost in a power cut is read again from its folder; the file stays valid.
         connection.execute("PRAGMA synchronous = NORMAL")
         _migrate(connection)
         yield Index(SqliteDatabase(connection))
@@ -82,14 +82,15 @@ def opened(path: Path | str) -> Iterator[Index]:
 
 
 def _create(path: Path | str) -> None:
-    """With the mode that SQLite then gives to the files beside it, too."""
-    with suppress(OSError):  # SQLite says what is wrong, in its own errors
+    """With the mode that SQLite then also gives to its auxiliary files."""
+    with suppress(OSError):  # SQLite raises its own error
         os.close(open_file(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC))
 
 
 def is_damage(error: sqlite3.OperationalError) -> bool:
-    """Whether the file is not what it should be, rather than in use: a table is missing, or a text
-    is none. Errors that this module raises itself have no code."""
+    """Whether the file is damaged, rather than in use: a table is missing, or a text is invalid.
+    Errors that this module itself raises have no code.
+    """
     is_undecodable = str(error).startswith("Could not decode")
     return is_undecodable or getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_ERROR
 

@@ -1,8 +1,8 @@
-"""Starts a host's supervisor so that it can be found again, whatever dies in between.
+"""Starts a host's supervisor so that it can be found again, whichever process dies.
 
-The intent is on disk before the process exists; the process writes who it is; the handle comes
-last. `submit.py` and `pending_jobs.py` start a job's supervisors for the first time, `reconcile.py`
-starts them again.
+The intent is on disk before the process exists; the process records its identity; the handle is
+written last. `submit.py` and `pending_jobs.py` start a job's supervisors for the first time,
+`reconcile.py` restarts them.
 """
 
 import fcntl
@@ -31,24 +31,24 @@ FIRST_ATTEMPT = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placed:
-    """`placed.json`: a host's supervisor is to be started, or was."""
+    """`placed.json`: the intent to start a host's supervisor, and its handle afterwards."""
 
     nonce: str
     handle: Handle | None = None
-    """None from the intent until the process has been started."""
+    """None until the process has been started."""
     revivals: int = 0
-    """How often it was started again after it had died, without a long life in between."""
+    """How often it was restarted after it died, without a long life in between."""
     revived: Moment | None = None
-    """When that was last."""
+    """When it was last restarted."""
     gpus: tuple[str, ...] | None = None
-    """Those that are this host's alone; None where nobody shares them out."""
+    """GPUs reserved for this host; None if they are not assigned."""
 
     def write(self, path: Path) -> None:
         durable.write_json(path, asdict(self))
 
     @classmethod
     def read(cls, path: Path) -> "Placed | None":
-        """None when there is none, and when it is damaged: the supervisor itself says who it is."""
+        """None when missing or damaged: the supervisor itself records its identity."""
         return damaged_files.read(cls, path)
 
 
@@ -64,14 +64,14 @@ class Launcher:
     environment: Mapping[str, str]
     """The supervisor's whole environment. It goes to the process and never to disk."""
     job_environment: JobEnvironment | None = None
-    """Variables for the script alone of a job of this name; see the module of that name."""
+    """Variables for the script only of a job of this name; see `job_environment`."""
     run_as: RunAs = field(default_factory=RunAs)
-    """Which user runs a script: not the supervisor, which stays ours."""
+    """The user that runs a script; the supervisor stays ours."""
 
     def start(self, folder: JobFolder, host: str, attempt: int, placed: Placed) -> None:
         """Call with the folder's lock held. `placed` becomes the intent, then gets its handle.
 
-        `JobError` when the system does not let a process start.
+        `JobError` when the system refuses to start a process.
         """
         place = folder.host(host, attempt)
         make_folder(place.root)
@@ -98,7 +98,7 @@ class Launcher:
 def start_all(launcher: Launcher, folder: JobFolder, hosts: Sequence[str]) -> None:
     """Start a job's first supervisors; call with the folder's lock held.
 
-    `JobFailed` when the system does not let one start: the job has ended then.
+    `JobFailed` when the system refuses to start one: the job has ended then.
     """
     for host in hosts:
         placed = Placed.read(folder.host(host, FIRST_ATTEMPT).placed)
@@ -118,8 +118,8 @@ def new_nonce() -> str:
 def locked(folder: JobFolder) -> Iterator[bool]:
     """Whether this process alone may start the job's supervisors now. Does not wait.
 
-    The lock dies with its holder, perhaps just after it started a process that has not said so yet.
-    Starting another then does no harm: of two supervisors of one host the later one leaves.
+    The lock is released when its holder dies, perhaps just after it started a process that is not
+    recorded yet. Starting another then is safe: of two supervisors of one host the later one exits.
     """
     descriptor = os.open(folder.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:

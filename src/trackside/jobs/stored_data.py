@@ -1,8 +1,8 @@
-"""What a job has in storage besides its record, and what of it may be removed with the job.
+"""A job's data in storage besides its record, and what may be removed with the job.
 
-A job's own are the folders below its output location and below the other locations that it names,
-each with the job's name in its path. Checkpoints may be at a location without it, which other jobs
-may share: `judged` says what stands in the way. `delete` removes.
+A job owns the folders below its output location and its other locations that have its name in their
+path. Checkpoints may be at a location without it, which other jobs may share: `judged` returns what
+prevents their removal. `delete` removes.
 """
 
 import json
@@ -40,9 +40,9 @@ class Stored:
     size_bytes: int
     num_files: int
     is_own: bool = True
-    """The location is this job's by its name; else it may be anybody's."""
+    """The location has this job's name; else it may belong to any job."""
     kept: str = ""
-    """Why it may not be removed; empty when nothing stands in the way."""
+    """Why it may not be removed; empty if it may."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +52,13 @@ class Use:
     job: str
     uri: str
     place: str
-    """The same in one form, to be compared."""
+    """In canonical form, for comparison."""
     is_read: bool = False
     """A running job reads it, so nothing above or below may go. Else the job writes there."""
 
 
 def stored_by(record: Record, home: Home) -> list[Stored]:
-    """By what it is; a location with nothing in it is left out."""
+    """By kind; empty locations are left out."""
     keys, spec = record.keys, record.spec
     found = [*_below_output(keys, home)]
     own = _identity(keys.prefix, home)
@@ -73,17 +73,17 @@ def stored_by(record: Record, home: Home) -> list[Stored]:
 
 
 def judged(stored: Iterable[Stored], uses: Sequence[Use], home: Home) -> list[Stored]:
-    """With the reason why each may not be removed, if there is one."""
+    """With the reason why each may not be removed, if any."""
     return [replace(each, kept=_reason(each, uses, home)) for each in stored]
 
 
 def is_removed(stored: Stored, data: bool, checkpoints: bool) -> bool:
-    """When a job is deleted with these options."""
+    """Whether deleting the job with these options removes it."""
     return data and not stored.kept and (stored.is_own or checkpoints)
 
 
 def uses(row: JobSummary, home: Home) -> list[Use]:
-    """What this job needs, by its request; its output alone when that cannot be read."""
+    """The locations this job needs, by its request; only its output if that cannot be read."""
     keys = JobKeys(row.output, row.name)
     named = [(keys.prefix, False)]
     with suppress(*UNREADABLE):
@@ -100,8 +100,9 @@ def uses(row: JobSummary, home: Home) -> list[Use]:
 def _named(
     request: dict[str, Any], keys: JobKeys, *, is_running: bool
 ) -> Iterator[tuple[str, bool]]:
-    """Locations, and whether they are read. Without validation: a request that a later version
-    wrote counts too."""
+    """Locations, and whether they are read. Without validation: a request of a later version counts
+    too.
+    """
     for member in ("TensorBoardOutputConfig", "DebugHookConfig", "ProfilerConfig"):
         if uri := (request.get(member) or {}).get("S3OutputPath"):
             yield keys.under(str(uri), ""), False
@@ -141,8 +142,9 @@ def _own_folders(record: Record) -> Iterator[str]:
 
 
 def _below_output(keys: JobKeys, home: Home) -> Iterator[Stored]:
-    """One listing, by the first name below the job's prefix. Its record is none of these, nor is
-    its claim on a TensorBoard location, which lasts as long."""
+    """One listing, grouped by the first name below the job's prefix. Excludes its record and its
+    claim on a TensorBoard location, which exists as long.
+    """
     place = _folder(keys.prefix, home)
     sizes: dict[str, list[int]] = defaultdict(list)
     for entry in place.store.list(place.key):
@@ -179,7 +181,7 @@ def _kind(uri: str) -> str:
 
 
 def _folder(uri: str, home: Home) -> Location:
-    """Its key ends in a slash. The store begins above it, so that no empty folder stays."""
+    """Its key ends in a slash. The store's root is above it, so that no empty folder remains."""
     parent, slash, name = uri.rstrip("/").rpartition("/")
     if not slash or parent.endswith(("/", ":")) or "%" in name:  # a bucket, or a name in code
         place = locate(uri, home=home.root)
@@ -189,7 +191,7 @@ def _folder(uri: str, home: Home) -> Location:
 
 
 def _identity(uri: str, home: Home) -> str:
-    """One text for one place, however it is written; ends in a slash."""
+    """The canonical form of a location, with a trailing slash."""
     place = _folder(uri, home)
     return f"{str(place.local or place.uri).rstrip('/')}/"
 

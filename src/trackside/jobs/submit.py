@@ -1,8 +1,8 @@
-"""Accepts a job: checks what needs a look at the world, claims the name; then starts its
-supervisors, or leaves it waiting for a server's `scheduler.py`.
+"""Accepts a job: validates it against the environment and claims the name; then starts its
+supervisors, or leaves it queued for a server's `scheduler.py`.
 
-Until the name is claimed nothing is left behind; from then on a crash at any line is made good by
-`reconcile.py`, or by the scheduler.
+Before the claim an error leaves nothing behind; afterwards `reconcile.py` or the scheduler recovers
+from a crash at any line.
 """
 
 import errno
@@ -62,11 +62,11 @@ class Submission:
     source: Iterable[bytes] | None = None
     """The packed code, unless it is stored already."""
     files: Mapping[str, bytes] = field(default_factory=dict)
-    """What else comes with the job, by where it is stored."""
+    """Other files of the job, by where they are stored."""
     claimed: Callable[[str, str], AbstractContextManager[None]] = lambda name, draft: nullcontext()
-    """Claims the name among other homes: see `Catalog.claimed`."""
+    """Claims the name across homes: see `Catalog.claimed`."""
     caller: AttachedProcess | None = None
-    """The process whose run it is, for a script that runs already."""
+    """The calling process, for a script that is already running."""
 
     def submit(self) -> None:
         """Its supervisors run when this returns."""
@@ -74,7 +74,7 @@ class Submission:
             start_all(self.launcher, job, self.spec.hosts)
 
     def enqueue(self, capacity: MachineResources, **who: str) -> None:
-        """It is on disk when this returns, and waits. `who` is noted in its journal."""
+        """It is on disk and queued when this returns. `who` is noted in its journal."""
         with self._accepted(partial(self._write_queued, capacity, who), self._promise):
             pass
 
@@ -91,13 +91,13 @@ class Submission:
                     self._announce(publish)
                 except BaseException:
                     withdraw(job, self.home)
-                    with suppress(StorageError):  # the reason itself is worth more
+                    with suppress(StorageError):  # the original error matters more
                         curve_claims.release(self.spec, self.home)
                     raise
             yield job
 
     def _check(self) -> None:
-        """What no other process can make wrong again before we claim the name."""
+        """Checks whose results no other process can invalidate before the claim."""
         name = self.spec.name
         if self.home.job(name).root.exists():
             raise JobExists(name)
@@ -111,13 +111,13 @@ class Submission:
             else:
                 raise JobExists(name)
         for uri in _places(self.spec):
-            locate(uri, home=self.home.root)  # `InvalidKey` before anything runs, not at its end
+            locate(uri, home=self.home.root)  # `InvalidKey` before anything runs, not at the end
         curve_claims.check_free(self.spec, self.home)
         check_channels(self.spec, self.home)
 
     @contextmanager
     def _draft(self, write: Callable[[JobFolder], None]) -> Iterator[JobFolder]:
-        """The job's whole folder under a hidden name; removed unless it was claimed."""
+        """The job's complete folder under a hidden name; removed unless it was claimed."""
         draft = JobFolder(self.home.jobs / f".{self.spec.name}.{new_nonce()}")
         try:
             try:
@@ -151,7 +151,7 @@ class Submission:
         Journal(draft.journal).open_queued(f"Waiting for {needs}", **who)
 
     def _claim(self, draft: JobFolder) -> JobFolder:
-        """Renaming onto a folder that is not empty is refused: so one of any number wins."""
+        """Renaming onto a folder that is not empty fails: so exactly one of any number wins."""
         job = self.home.job(self.spec.name)
         try:
             os.rename(draft.root, job.root)
@@ -163,7 +163,7 @@ class Submission:
         return job
 
     def _announce(self, publish: Callable[[], None]) -> None:
-        # Before the source: where that is found, `announced` takes all of it to be there.
+        # Before the source: if that exists, `announced` takes everything to be uploaded.
         for uri, content in self.files.items():
             location = locate_object(uri, home=self.home.root)
             location.store.put(location.key, content)
@@ -175,13 +175,13 @@ class Submission:
             publish()
 
     def _publish(self) -> None:
-        """The spec in storage: the record that lasts, and the proof that output can be written."""
+        """Upload the spec: the lasting record, and the proof that output can be written."""
         publish_spec(self.spec, self.home)
 
     def _promise(self) -> None:
-        """On this machine it is enough to know that it can be written: who begins the job does so.
+        """On this machine, check that it can be written: the process that starts the job writes it.
 
-        Elsewhere there is no telling but by writing.
+        Elsewhere only writing proves that.
         """
         location = locate_object(JobKeys.of(self.spec).spec, home=self.home.root)
         if isinstance(location.store, FolderStore):
@@ -191,14 +191,14 @@ class Submission:
 
 
 def announced(folder: JobFolder, home: Home) -> bool:
-    """Whether all that a job needs in storage is there, now: call before its first start.
+    """Whether everything a job needs in storage is there now: call before its first start.
 
-    Its submitter may have died before; one that died before the source was there was never told
-    that the job exists, and nor is anyone.
+    Its submitter may have died before; one that died before the source was uploaded never reported
+    that the job exists.
     """
     spec = read_spec(folder)
     try:
-        with suppress(ObjectNotFound):  # a store that is away holds us up for seconds only
+        with suppress(ObjectNotFound):  # an unreachable store delays us by seconds only
             location = locate_object(JobKeys.of(spec).spec, home=home.root, hurried=True)
             location.store.stat(location.key)
         if not has_source(spec, home):
@@ -231,7 +231,7 @@ def anchored(spec: JobSpec) -> JobSpec:
 
 
 def withdraw(job: JobFolder, home: Home) -> None:
-    """Take back a claim that was never announced: in one step the name is free again."""
+    """Withdraw a claim that was never announced: atomically frees the name."""
     hidden = home.jobs / f".{job.root.name}.{new_nonce()}"
     os.rename(job.root, hidden)
     shutil.rmtree(hidden, ignore_errors=True)
@@ -242,7 +242,7 @@ def _absolute(uri: str) -> str:
 
 
 def _places(spec: JobSpec) -> Iterator[str]:
-    """Where else the job will write."""
+    """The job's other output locations."""
     parts = (spec.checkpoints, spec.tensorboard, spec.debug_hook, spec.profiler)
     for part in parts:
         if part is not None and part.uri is not None:
@@ -251,7 +251,7 @@ def _places(spec: JobSpec) -> Iterator[str]:
 
 @contextmanager
 def _named(spec: JobSpec) -> Iterator[None]:
-    """Say that it is the output location which cannot be used."""
+    """State in the error that the output location cannot be used."""
     try:
         yield
     except UnknownScheme:

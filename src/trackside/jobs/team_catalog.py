@@ -1,7 +1,7 @@
-"""Which jobs there are when several homes share a database: `Catalog` for all of them.
+"""`Catalog` for several homes that share a database.
 
-Each home has its own index and publishes its changes to the database. About this home's jobs the
-database is never queried, so that its absence costs new names and the view of the others' only.
+Each home has its own index and publishes its changes to the database. The database is never queried
+about this home's jobs, so that without it only new names and other homes' jobs are unavailable.
 """
 
 import logging
@@ -27,9 +27,9 @@ from trackside.records.layout import Home, JobFolder
 logger = logging.getLogger(__name__)
 
 _RECENT_SECONDS = 120.0
-"""Jobs that changed within are read again: another process may have updated the local index."""
+"""Jobs changed within this time are read again: other processes may have updated the index."""
 _COMPARE_SECONDS = 600.0
-"""How often everything is compared, whatever happened."""
+"""How often everything is compared, regardless of changes."""
 _ROWS_AT_ONCE = 500
 
 
@@ -49,7 +49,7 @@ class TeamCatalog:
 
     @cached_property
     def identity(self) -> str:
-        """What this home is called in the database; made once."""
+        """This home's name in the database; created once."""
         return _identity(self.home)
 
     def select(self, page: Page) -> list[JobSummary]:
@@ -73,7 +73,7 @@ class TeamCatalog:
             return row
 
     def num_by_status(self) -> dict[str, int]:
-        """Of this home's: each server tells its own, and who sums them up counts none twice."""
+        """Of this home only: each server reports its own, so that a sum counts no job twice."""
         return self._local.num_by_status()
 
     def name_in_any_case(self, name: str) -> str | None:
@@ -94,14 +94,14 @@ class TeamCatalog:
             yield
 
     def refresh(self) -> None:
-        """Without the database it will be made good: the database itself says when it is gone."""
+        """Does not fail without the database: changes are published once it is back."""
         self._local.refresh()
         with suppress(DatabaseError):
             self._release_abandoned()
             self._catch_up(recent=True)
 
     def add(self, name: str) -> None:
-        """Never fails: the job is there, and its name is claimed."""
+        """Never fails: the job exists, and its name is claimed."""
         self._local.add(name)
         row = self._local.find(name)
         if row is not None:
@@ -115,7 +115,7 @@ class TeamCatalog:
         self._local.forget(name)
 
     def reindex(self, locations: Sequence[str]) -> int:
-        """Rows of other homes stay as they are; no name becomes free in between."""
+        """Rows of other homes are not changed; no name becomes free in between."""
         self._local.reindex(locations)
         with self._publishing:
             rows = self._local.select(Page(limit=None))
@@ -126,12 +126,12 @@ class TeamCatalog:
 
     @contextmanager
     def claimed(self, name: str, draft: str) -> Iterator[None]:
-        """Inside, the name is nobody else's; afterwards too, unless an error ended the block."""
+        """The name is reserved inside the block; afterwards too, unless the block raised."""
         self._claim(name, draft)
         try:
             yield
         except BaseException:
-            with suppress(DatabaseError):  # then it is found to be abandoned
+            with suppress(DatabaseError):  # then it is recognized as abandoned
                 self._index.release(name, draft)
             raise
 
@@ -161,7 +161,8 @@ class TeamCatalog:
 
     def _is_abandoned(self, name: str, draft: str) -> bool:
         """A submitter holds its draft's lock from before the claim until the folder is the job's:
-        so the draft is read first."""
+        so the draft is read first.
+        """
         with suppress(FileNotFoundError), locked(JobFolder(self.home.jobs / draft)) as is_free:
             if not is_free:
                 return False
@@ -190,7 +191,7 @@ class TeamCatalog:
                 }
 
     def _compare(self) -> None:
-        """Everything of this home, when it is unknown what the database has missed."""
+        """Compares everything of this home, when it is unknown which changes the database lacks."""
         num_outages = self._database.num_outages
         rows = {row.name: row for row in self._local.select(Page(limit=None))}
         settled = self._index.settled(self.identity)
@@ -211,7 +212,7 @@ class TeamCatalog:
         here = self._local.folder_names()
         owned = (replace(row, home=self.identity if row.name in here else "") for row in rows)
         changed = [row for row in owned if row != self._published.get(row.name)]
-        changed.sort(key=attrgetter("name"))  # two homes that lock the same rows do so in one order
+        changed.sort(key=attrgetter("name"))  # locks rows in one order: no deadlock
         gone = [*forget]
         for start in range(0, max(len(changed), len(gone)), _ROWS_AT_ONCE):
             end = start + _ROWS_AT_ONCE

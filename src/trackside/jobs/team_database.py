@@ -1,5 +1,6 @@
-"""Opens the index of jobs: this home's, or the database that the settings name. Each is loaded
-only when it is the one."""
+"""Opens the index of jobs: this home's, or the database in the settings. Each is imported only if
+used.
+"""
 
 from typing import TYPE_CHECKING
 

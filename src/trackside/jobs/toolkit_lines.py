@@ -1,5 +1,6 @@
-"""What the toolkit writes into a log around the script's own lines, and how much of it a person
-who waits for the job, or is told why it failed, is shown. `trackside logs` has all of it."""
+"""Recognizes the toolkit's own lines in a log, and decides which are shown when a user waits for a
+job or reads why it failed. `trackside logs` has all of them.
+"""
 
 from collections.abc import Iterable
 from enum import Enum, auto
@@ -15,12 +16,12 @@ _REPORTS = (
     b"InstallRequirementsError:\n",
     b"InstallModuleError:\n",
 )
-"""Begin reports that quote the end of the log, which has just been shown."""
+"""Prefixes of reports that quote the end of the log, which was just shown."""
 _LAST_OF_REPORT = b'Command "'
 
 
 class _After(Enum):
-    """What the host's last line was, as far as it matters for the next."""
+    """The kind of the host's last line, as far as it matters for the next."""
 
     ANYTHING = auto()
     START = auto()
@@ -29,7 +30,7 @@ class _After(Enum):
 
 
 def of_script(last: Iterable[str]) -> list[str]:
-    """The end of one host's log, without what the toolkit wrote around the script's own lines."""
+    """The end of one host's log, without the lines that the toolkit added."""
     folding = ToolkitLines()
     return [
         line
@@ -39,7 +40,7 @@ def of_script(last: Iterable[str]) -> list[str]:
 
 
 class ToolkitLines:
-    """Leaves out the script's thirty variables, and the second telling of how it failed."""
+    """Filters out the script's thirty variables, and the repeated failure report."""
 
     def __init__(self) -> None:
         self._after: dict[str, _After] = {}
@@ -48,7 +49,7 @@ class ToolkitLines:
         """Hosts whose line has not ended yet."""
 
     def is_shown(self, line: LogLine) -> bool:
-        """Lines must come in their order; parts of one line go together."""
+        """Call in order; parts of one line are treated alike."""
         if line.host not in self._open:
             after = self._after.get(line.host, _After.ANYTHING)
             shown, self._after[line.host] = _seen(line.data, after)
@@ -61,7 +62,7 @@ class ToolkitLines:
 
 
 def _seen(line: bytes, after: _After) -> tuple[bool, _After]:
-    """Whether to show it, and what the next line comes after."""
+    """Whether to show it, and the new state."""
     if after is _After.START and line.startswith(_VARIABLE):
         return False, after
     if after is _After.FAILURE and line in _REPORTS:

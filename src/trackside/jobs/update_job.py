@@ -1,4 +1,4 @@
-"""How a job is changed after it was submitted, and its tags; `records/job_updates.py` has what else
+"""Changes a job after its submission, including its tags; `records/job_updates.py` has what else
 can change.
 
 `job.json` is the request and never changes; changes are notes in the journal, in order.
@@ -45,11 +45,11 @@ def note_tags(record: Record, home: Home, put: Mapping[str, str], removed: Seque
 
 
 def note(record: Record, home: Home, what: str, **details: Any) -> None:
-    """In the job's folder while there is one, and where it lasts once the job has ended."""
+    """In the job's folder if it exists, and in storage once the job has ended."""
     if record.folder is None:
         append_stored_note(record.keys, home, what, **details)
         return
-    # The record may be of before the end: only the journal shows whether a copy was stored.
+    # The record may predate the end: only the journal shows whether a copy was stored.
     journal = Journal(record.folder.journal, lock_seconds=LOCK_SECONDS)
     if journal.note(what, **details).state.is_final:
         publish_journal(record.folder, home)

@@ -1,9 +1,8 @@
-"""The process that called `trackside.init`: a script that runs, and that Trackside did not start.
+"""The process that called `trackside.init`: a running script that Trackside did not start.
 
-Its run is a job like any other; only its sandbox is that process as it is. Who it is, and how its
-run ended, is recorded in the host's folder by the process itself, for the supervisor and for
-readers of the job. Starting the job is `jobs/submit`'s, watching it
-`supervisor/attached_sandbox`'s.
+Its run is a job like any other, with that process as its sandbox. The process records its identity,
+and how its run ended, in the host's folder, for the supervisor and for readers of the job.
+`jobs/submit` starts the job, `supervisor/attached_sandbox` watches it.
 """
 
 import os
@@ -70,7 +69,7 @@ def read_end(folder: HostFolder) -> AttachedProcessEnd | None:
 
 
 def read_status(folder: HostFolder) -> int | None:
-    """The exit status of the process, which is gone; None where it was not saved."""
+    """The exit status of the process, which is gone; None if it was not saved."""
     try:
         kept = folder.caller_status.read_bytes()
     except FileNotFoundError:

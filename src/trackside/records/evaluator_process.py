@@ -1,7 +1,7 @@
-"""Which process watches a job by its rules: how it is started, known again, and given up.
+"""The process that evaluates a job's rules: how it is started, recognized, and given up.
 
-Supervisors start it while the job runs, `jobs` when one was lost after the end. What it does is
-`rules`' own; these three meet only here and in the job's folder.
+Supervisors start it while the job runs, `jobs` if it was lost after the end. `rules` implements it;
+these three share only this module and the job's folder.
 """
 
 import math
@@ -30,11 +30,11 @@ from trackside.system import processes
 MAX_STARTS = 6
 """How often one that keeps dying is started before its rules end in `Error`."""
 STARTING_SECONDS = 5.0
-"""Within these a process that starts one has recorded its identity."""
+"""Time in which a process that starts one has recorded its identity."""
 STABLE_SECONDS = 600.0
-"""One that lived as long has earned all its starts again."""
+"""One that lived this long gets its full number of starts again."""
 BEAT_SECONDS = 2.0
-"""How often an evaluator shows that it moves."""
+"""Interval of an evaluator's heartbeat."""
 FROZEN_CHECKS = 20
 """So many checks, a second apart, of one without a heartbeat. Checks and not seconds: a machine
 that was suspended has frozen the checking process, too."""
@@ -57,7 +57,7 @@ def has_rules(spec: JobSpec) -> bool:
 
 
 def is_wanted(spec: JobSpec) -> bool:
-    """Also for a job without rules whose end is to be notified."""
+    """Also for a job without rules that has notifications."""
     return has_rules(spec) or bool(spec.options.notify)
 
 
@@ -76,7 +76,7 @@ def first_evaluations(spec: JobSpec, now: float) -> list[Evaluation]:
 
 
 def all_evaluations(spec: JobSpec, known: Sequence[Evaluation], now: float) -> list[Evaluation]:
-    """Also of rules that came to the job later, and that no evaluator has begun with."""
+    """Also of rules that were added later, and that no evaluator has started."""
     by_key = {each.key: each for each in known}
     return [by_key.get(first.key, first) for first in first_evaluations(spec, now)]
 
@@ -91,19 +91,19 @@ def write_myself(rules: RulesFolder, nonce: str) -> None:
 
 
 def is_alive(rules: RulesFolder) -> bool:
-    """By its own record."""
+    """According to its own record."""
     identity = damaged_files.read(processes.Identity, rules.evaluator)
     return identity is not None and processes.is_alive(identity)
 
 
 def beat(rules: RulesFolder) -> None:
-    """The evaluator shows that it moves."""
+    """The evaluator's heartbeat."""
     with suppress(FileNotFoundError):
         os.utime(rules.evaluator)
 
 
 class Pulse:
-    """Whether the evaluator of one job is frozen: alive, and without a beat for long."""
+    """Whether the evaluator of one job is frozen: alive, but without a heartbeat for long."""
 
     def __init__(self) -> None:
         self._beat: int | None = None
@@ -111,7 +111,7 @@ class Pulse:
         self._looked_at = -math.inf
 
     def is_frozen(self, rules: RulesFolder) -> bool:
-        """Call it about once a second; more often does no harm."""
+        """Call it about once a second; calling it more often is fine."""
         now = time.monotonic()
         if now - self._looked_at < 1.0:
             return False
@@ -126,7 +126,7 @@ class Pulse:
 
 
 def kill(rules: RulesFolder) -> None:
-    """End one that is frozen: its watchdog then starts another."""
+    """End a frozen one: its watchdog then starts another."""
     identity = damaged_files.read(processes.Identity, rules.evaluator)
     if identity is not None:
         processes.send_signal(identity, signal.SIGKILL)
@@ -145,7 +145,7 @@ def may_live(rules: RulesFolder) -> bool:
 
 
 def has_judged(rules: RulesFolder, spec: JobSpec) -> bool:
-    """Whether nothing of the job's data will be read any more."""
+    """Whether no more of the job's data will be read."""
     evaluations = all_evaluations(spec, read_evaluations(rules.statuses), 0.0)
     return all(each.is_over for each in evaluations)
 
@@ -157,7 +157,7 @@ def is_published(rules: RulesFolder, spec: JobSpec) -> bool:
 
 
 def is_done(rules: RulesFolder, spec: JobSpec) -> bool:
-    """Whether people have been notified, too: at last an evaluator removes its record."""
+    """Whether users have been notified, too: finally an evaluator removes its record."""
     is_told = not spec.options.notify or rules.notified.exists()
     return has_judged(rules, spec) and not rules.evaluator.exists() and is_told
 
@@ -175,7 +175,7 @@ def intend(rules: RulesFolder) -> str | None:
 
 
 def note_started(rules: RulesFolder, pid: int) -> None:
-    """That the intent has become this process; nothing if it has ended already."""
+    """Record that the intent has become this process; does nothing if it has ended already."""
     identity = processes.identify(pid)
     intent = damaged_files.read(Intent, rules.placed)
     if identity is not None and intent is not None:
@@ -183,7 +183,7 @@ def note_started(rules: RulesFolder, pid: int) -> None:
 
 
 def give_up(rules: RulesFolder, spec: JobSpec) -> None:
-    """End every rule that has no verdict: there will be none."""
+    """End every rule without a verdict: there will be none."""
     details = f"InternalServerError: the evaluator died {MAX_STARTS} times; its log is {rules.log}"
     now = time.time()
     known = all_evaluations(spec, read_evaluations(rules.statuses), now)

@@ -1,4 +1,4 @@
-"""What event files are called: the one thing about them that those who only list files need."""
+"""The names of event files, for modules that only list files."""
 
 _MARK = ".tfevents"
 """What TensorBoard's Rust loader requires in a name; its Python loader requires less."""

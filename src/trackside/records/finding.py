@@ -1,6 +1,6 @@
-"""What a rule found, as data: the form of the lines in a job's `findings.jsonl`.
+"""A rule's finding as data: the lines of a job's `findings.jsonl`.
 
-Rules make findings, the evaluator files them, everybody reads them through this module.
+Rules create findings, the evaluator files them, every reader uses this module.
 """
 
 import json
@@ -14,15 +14,16 @@ from trackside.files.json_record import DamagedRecord, Moment, parsed_object, re
 from trackside.quick_dataclass import dataclass
 
 RuleKey = tuple[bool, str]
-"""A configured rule of a job: whether it is a profiler rule, and its configuration's name, which
-one of the others may have too."""
+"""A configured rule of a job: whether it is a profiler rule, and its configuration's name, which a
+rule of the other kind may share.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """A condition that began to hold: where, when, by how much, and what to try.
 
-    Not one for each step at which it holds: `step` is where it began.
+    Not one per step at which it holds: `step` is where it began.
     """
 
     rule: str
@@ -40,7 +41,7 @@ class Finding:
     worker: str = ""
     tensor: str = ""
     subject: str = ""
-    """Which of several things that may begin there at the same step: a token, another trial."""
+    """Which of several things that may begin at the same step: a token, another trial."""
     value: float | None = None
     threshold: float | None = None
     time: Moment = 0.0
@@ -52,7 +53,7 @@ class Finding:
 
     @property
     def identity(self) -> tuple[Any, ...]:
-        """Equal for the same discovery made again, as after a restart of the evaluator."""
+        """Equal for the same finding made again, as after a restart of the evaluator."""
         place = (self.step, self.mode, self.worker, self.tensor, self.subject)
         return (*self.key, self.rule, *place)
 
@@ -63,7 +64,7 @@ class Finding:
 
     @classmethod
     def from_line(cls, line: bytes) -> "Finding":
-        """Members that this version does not know are ignored. `DamagedRecord` when it is none."""
+        """Unknown members are ignored. `DamagedRecord` when it is invalid."""
         content = parsed_object(line)
         for name in ("value", "threshold"):
             if content.get(name) is not None:
@@ -72,7 +73,7 @@ class Finding:
 
 
 def read_findings(path: Path) -> list[Finding]:
-    """In the order they were found; none when there is no file. A torn last line is left out."""
+    """In the order they were found; empty without a file. A partial last line is left out."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:
@@ -81,8 +82,9 @@ def read_findings(path: Path) -> list[Finding]:
 
 
 def parse_findings(data: bytes, where: object = "a file of findings") -> Iterator[Finding]:
-    """Without lines that are damaged, or torn by a kill in the middle of a write and followed by
-    whole ones; their number is logged, as of `where`."""
+    """Without lines that are damaged, or partial because of a kill during a write and followed by
+    complete ones; their number is logged, with `where`.
+    """
     num_damaged = 0
     for line in data.split(b"\n")[:-1]:
         try:

@@ -1,6 +1,6 @@
-"""Which processes of a job's hosts are alive, by the records that they wrote about themselves.
+"""Which processes of a job's hosts are alive, according to their own records.
 
-Only for processes of this machine: the records hold pids.
+Only for processes of this machine: the records have pids.
 """
 
 from trackside.files import damaged_files

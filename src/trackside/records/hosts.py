@@ -1,4 +1,4 @@
-"""How far one host of a job is: its supervisor's record, for the other hosts and for readers."""
+"""A host's progress: its supervisor's record, for the other hosts and for readers."""
 
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
@@ -55,7 +55,7 @@ class SyncState:
     last: Moment = 0.0
     """When everything that was there had been uploaded (seconds since the epoch)."""
     lag_seconds: float = 0.0
-    """How long ago that was, by a clock that cannot be set."""
+    """How long ago that was, by the monotonic clock."""
     pending_files: int = 0
     pending_bytes: int = 0
     uploaded_bytes: int = 0
@@ -76,7 +76,7 @@ class HostRecord:
     ended_at: Moment = 0.0
     """When the script was seen to have ended (seconds since the epoch)."""
     lost: str = ""
-    """Why there is no exit code although the script is gone, through no fault of its own."""
+    """Why there is no exit code although the script is gone, without being at fault."""
     failure: str = ""
     """The text for FailureReason, with its category, when this host's part went wrong."""
     unsent: str = ""
@@ -86,11 +86,10 @@ class HostRecord:
     isolation: str = ""
     """How /opt/ml is private: root, user or none."""
     limits: str = ""
-    """What it may use of the machine, and whether the kernel keeps it to that; empty when its job
-    asks for nothing."""
+    """Its resource limits, and whether the kernel enforces them; empty if its job requests none."""
     progress: Progress = field(default_factory=Progress)
     capture: str = ""
-    """What went wrong in the debugger's hook, if anything did; training goes on all the same."""
+    """An error of the debugger's hook, if any; training continues."""
     syncs: dict[str, SyncState] = field(default_factory=dict)
     """By the folder's name as the script sees it."""
 
@@ -100,8 +99,9 @@ class HostRecord:
 
 
 def write(path: Path, host: HostRecord) -> None:
-    """Before there is a script the record is for those who watch: after a power cut the host is
-    prepared again, and no start has to wait for the disk."""
+    """Before there is a script the record is only informative: after a power cut the host is
+    prepared again, and no start has to wait for the disk.
+    """
     durable.write_json(
         path,
         asdict(host),
@@ -111,8 +111,9 @@ def write(path: Path, host: HostRecord) -> None:
 
 
 def read(path: Path) -> HostRecord | None:
-    """None before the host's supervisor has written anything, and when what it wrote is damaged:
-    it writes again with the next thing that changes."""
+    """None before the host's supervisor has written anything, and when it is damaged: it is written
+    again with the next change.
+    """
     return damaged_files.read(HostRecord, path)
 
 

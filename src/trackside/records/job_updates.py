@@ -1,7 +1,7 @@
-"""A job as it was changed after it was created: what was updated, and rules that are to end early.
+"""Changes to a job after its creation: updates, and rules that are to end early.
 
-`job.json` is the request and never changes; changes are notes in the journal, in order. Whoever
-reads the journal sees them: the supervisors, the evaluator of the rules, and who describes the job.
+`job.json` is the request and never changes; changes are notes in the journal, in order. Every
+reader of the journal sees them: the supervisors, the evaluator of the rules, and `describe`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,18 +25,18 @@ _REMOTE_DEBUG = "RemoteDebugConfig"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Update:
-    """What is to be changed about a job; all else stays."""
+    """What to change about a job; everything else stays."""
 
     profiler: Mapping[str, Any] = field(default_factory=dict)
     """Valid members of ProfilerConfig; those that it does not name stay too."""
     rules: Sequence[RuleConfiguration] = ()
-    """These come to the profiler rules that the job has."""
+    """These are added to the job's profiler rules."""
     debug_hook: DebugHook | None = None
     debug_rules: Sequence[RuleConfiguration] = ()
     """What `trackside.watch` adds to a job that had neither."""
     keep_alive_seconds: int | None = None
     remote_debug: bool | None = None
-    """Both are only repeated."""
+    """Both have no effect beyond being returned."""
 
     def to_note(self) -> dict[str, Any]:
         return {
@@ -54,7 +54,7 @@ class UpdatedJob:
     spec: JobSpec
     """As it is in force now."""
     stopped_rules: frozenset[RuleKey] = frozenset()
-    """Those that are to end before they have read everything."""
+    """Rules that are to end before they have read everything."""
 
 
 def with_updates(submitted: JobSpec, history: History) -> UpdatedJob:
@@ -123,7 +123,7 @@ def _with_profiler(
         if profiler.disabled:
             stopped |= {(True, rule.name) for rule in spec.profiler_rules}
     names = {rule.name for rule in spec.profiler_rules}
-    # Of two that added a rule of one name at once, the first was it.
+    # Of two concurrent updates that added a rule of one name, the first counts.
     added = (_read(RuleConfiguration, each) for each in rules)
     fresh = tuple(rule for rule in added if rule.name not in names)
     return UpdatedJob(replace(spec, profiler_rules=(*spec.profiler_rules, *fresh)), stopped)

@@ -2,9 +2,9 @@
 state.
 
 Every move is one compare-and-set under a lock, on disk before it is reported. Any process of the
-job may write; no process keeps state that is not here.
+job may write; no process has state that is not here.
 
-A line that was damaged is skipped and counted, and the lines behind it count: see `fold_lines`.
+A damaged line is skipped and counted, and the lines after it count: see `fold_lines`.
 """
 
 import fcntl
@@ -35,14 +35,15 @@ RUN_AS = "run_as"
 """The note of which user runs the job's script, written before it starts: it stays the same
 for every restart."""
 UNDELIVERED = "undelivered"
-"""The note of a message to a person that did not arrive: to whom, about what, and why."""
+"""The note of a notification that was not delivered: to whom, about what, and why."""
 LOCK_SECONDS = 30.0
-"""How long a command or a request waits for another writer: far longer than a line takes on a
-busy disk. One that is suspended in the middle of it would be waited for without end."""
+"""How long a command or a request waits for another writer: far longer than a line takes on a busy
+disk. A writer that is suspended meanwhile would be waited for without end.
+"""
 MOST_ATTEMPTS = 1000
 _LOCK_PAUSE_SECONDS = 0.01
 _MOST_MISSING = 10_000
-"""Lines that may be missing before one: so no number in it grows beyond all bounds."""
+"""Lines that may be missing before one: bounds the numbers in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ class Transition:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The state that the journal's lines add up to."""
+    """The state that results from the journal's lines."""
 
     state: State
     version: int
@@ -71,18 +72,18 @@ class History:
     latest: float = field(default=0.0, compare=False)
     """The time of its last line, of any kind: no later line is older."""
     queued: boot_clock.Moment | None = field(default=None, compare=False)
-    """Since when it waits, or waited; None for jobs from before that was noted."""
+    """Since when it is or was queued; None for jobs from before that was noted."""
     stopping_rule: str = ""
-    """The configuration of the rule that stopped it; empty when a person did, or it was not
-    stopped."""
+    """The configuration of the rule that stopped it; empty when a user did, or it was not stopped.
+    """
     is_patchy: bool = field(default=False, compare=False)
-    """Lines are missing or damaged since the last move, so that others may have been made."""
+    """Lines are missing or damaged since the last move, so there may have been other moves."""
     format: int = field(default=1, compare=False)
     """The version of the job's folder: `layout.FORMAT`."""
 
     @property
     def submitted(self) -> dict[str, Any]:
-        """The note of who submitted it; empty for jobs from before there was one."""
+        """The note of the submitter; empty for jobs from before there was one."""
         return next((note for note in self.notes if note.get("what") == SUBMITTED), {})
 
     @property
@@ -114,9 +115,9 @@ class History:
 
     @property
     def earlier_seconds(self) -> float:
-        """How long the hosts ran in attempts that are over.
+        """How long the hosts ran in earlier attempts.
 
-        Whoever noted one may have died before the next attempt began, and a successor noted it
+        The writer of a note may have died before the next attempt began, and a successor noted it
         again: the first note counts.
         """
         ran: dict[int, float] = {}
@@ -132,7 +133,7 @@ class History:
         return Choice(noted[-1]["user"], noted[-1]["is_shared"]) if noted else Choice()
 
     def waited_seconds(self) -> float:
-        """How long ago it was queued. After a reboot only the wall clock knows."""
+        """How long ago it was queued. After a reboot only the wall clock can tell."""
         age = self.queued.age_seconds() if self.queued else None
         return max(0.0, time.time() - self.modified) if age is None else age
 
@@ -142,34 +143,35 @@ class History:
 
 class Journal:
     def __init__(self, path: Path, *, lock_seconds: float | None = None) -> None:
-        """`JobBusy` when another process has kept its lock for `lock_seconds`. The job's own
-        processes give none, and wait: they have nothing else to do."""
+        """`JobBusy` when another process has held its lock for `lock_seconds`. The job's own
+        processes pass none, and wait: they have nothing else to do.
+        """
         self.path = path
         self._lock_seconds = lock_seconds
 
     def open(self, message: str = "", **who: Any) -> History:
-        """Write the first lines; the folder must be new (making it is the claim of the name).
+        """Write the first lines; the folder must be new (creating it claims the name).
 
-        `who` submitted it is noted, if given.
+        The submitter `who` is noted, if given.
         """
         first = _line("status", secondary=FIRST.secondary, message=message)
         return self._begin(first, *_submitted(who))
 
     def open_queued(self, message: str, **who: Any) -> History:
-        """As `open`, for a job that waits: it is `Pending`."""
+        """Like `open`, for a queued job: it is `Pending`."""
         since = asdict(boot_clock.now())
         pending = _line("status", secondary=Secondary.PENDING, message=message, since=since)
         return self._begin(_line("status", secondary=FIRST.secondary), *_submitted(who), pending)
 
     def read(self) -> History:
-        """`DamagedJob` when no line of it can be read."""
+        """`DamagedJob` when no line can be read."""
         history = self._fold()
         if history is None:
             raise DamagedJob.of(self.path.parent.name, f"its journal {str(self.path)!r} is empty")
         return history
 
     def version_stamp(self) -> tuple[int, int]:
-        """Differs whenever the journal has changed: far cheaper than to read it."""
+        """Differs whenever the journal has changed: far cheaper than reading it."""
         try:
             status = os.stat(self.path)
         except FileNotFoundError:
@@ -201,7 +203,7 @@ class Journal:
             return self._write(descriptor, history, _line("status", secondary=to, **details))
 
     def say(self, message: str) -> None:
-        """Change the present status's message in place; nothing when the job has ended."""
+        """Change the current status's message in place; does nothing when the job has ended."""
         with self._locked() as descriptor:
             history = self.read()
             if not history.state.is_final and history.message != message:
@@ -214,12 +216,13 @@ class Journal:
             self.note(RUN_AS, user=choice.user, is_shared=choice.is_shared)
 
     def note(self, what: str, **details: Any) -> History:
-        """Record something that is no status: it may follow a final one."""
+        """Record something other than a status: it may follow a final one."""
         return self._append(_line("note", what=what, **details))
 
     def send(self, put: Callable[[bytes], object]) -> None:
-        """Store a copy by `put`, and once more if a line came meanwhile: so of several who send
-        at once, the last to come through leaves a copy that lacks nothing."""
+        """Store a copy by `put`, and once more if a line was added meanwhile: so of several
+        concurrent senders, the last one stores a complete copy.
+        """
         sent = b""
         while (data := self.path.read_bytes()) != sent:
             put(data)
@@ -246,19 +249,19 @@ class Journal:
         *,
         spends_ballast: bool = True,
     ) -> History:
-        """Append one line; what it would make of the history is checked first."""
+        """Append one line, after checking the resulting history."""
         after, line = appended(history, event, self._now())
         self._put(descriptor, line, spends_ballast)
         return after
 
-    # What a simulation replaces: the clock and the file.
+    # Replaced in simulations: the clock and the file.
 
     def _now(self) -> float:
         return time.time()
 
     def _put(self, descriptor: int, line: bytes, spends_ballast: bool) -> None:
-        # A caller whose move failed will repeat it: the same line twice would be a history that
-        # cannot be read.
+        # A caller whose move failed will repeat it: the same line twice would make the history
+        # invalid.
         append = partial(durable.write_lines, descriptor, line, self.path)
         if spends_ballast:
             durable.giving_up_ballast(self.path, append)
@@ -271,7 +274,7 @@ class Journal:
             data = self.path.read_bytes()
         except FileNotFoundError:
             raise JobNotFound(self.path.parent.name) from None
-        # A last line without its newline was torn by a crash: it was never announced.
+        # A last line without its newline is partial, due to a crash: it was never reported.
         lines = data.split(b"\n")[:-1]
         if not lines:
             return None
@@ -317,8 +320,9 @@ class Journal:
 
 
 def appended(history: History | None, event: dict[str, Any], now: float) -> tuple[History, bytes]:
-    """The history with this event as its next line, and that line. `MoveRefused` when it
-    may not follow. Pure."""
+    """The history with this event appended, and its line. `MoveRefused` when it may not follow.
+    Pure.
+    """
     event["seq"] = history.version + 1 if history else 1
     # The wall clock may jump back; the order of a journal never does.
     event["time"] = max(now, history.latest if history else 0.0)
@@ -328,10 +332,10 @@ def appended(history: History | None, event: dict[str, Any], now: float) -> tupl
 def fold_lines(lines: Iterable[bytes]) -> History:
     """The history of these lines; `DamagedRecord` when none of them can be read.
 
-    A line counts if it is whole and its number is greater than that of the one before. A move
-    counts if it may follow the status before it, or if lines between the two are missing or
-    damaged; but nothing follows a final status. What does not count is skipped and counted. Whoever
-    writes next goes on by the same rule.
+    A line counts if it is complete and its number is greater than the previous one's. A move counts
+    if it may follow the status before it, or if lines between the two are missing or damaged; but
+    nothing follows a final status. Other lines are skipped and counted. The next writer follows the
+    same rule.
     """
     history: History | None = None
     num_damaged = 0
@@ -355,7 +359,7 @@ def fold_lines(lines: Iterable[bytes]) -> History:
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """What all lines have, and what those of some kind have. Notes have more."""
+    """The fields of all lines, and those of some kinds. Notes have more."""
 
     kind: str
     seq: int
@@ -373,7 +377,7 @@ class _Line:
 
 
 def _checked(line: bytes, number: int) -> dict[str, Any]:
-    """The line of this number as JSON; `DamagedRecord` when that cannot be."""
+    """The line with this number as JSON; `DamagedRecord` if impossible."""
     event = parsed_object(line)
     known = record(_Line, event)
     needed = {"status": known.secondary, "message": known.message, "note": known.what}

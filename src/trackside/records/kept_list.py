@@ -1,6 +1,6 @@
-"""Which event files of a host's working folder are kept, as curves: the supervisor's list of them.
+"""Which event files of a host's working folder are kept, as curves: the supervisor's list.
 
-They are in storage once, in the pieces that `curves` reads; all other files are there whole.
+They are stored once, in the chunks that `curves` reads; all other files are stored whole.
 """
 
 from dataclasses import asdict, field
@@ -29,5 +29,5 @@ def read(path: Path) -> KeptList | None:
 
 
 def from_bytes(data: bytes) -> KeptList:
-    """As it is in storage. `DamagedRecord` when it is something else."""
+    """As stored. `DamagedRecord` when it is invalid."""
     return record(KeptList, parsed(data))

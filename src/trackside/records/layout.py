@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from trackside.records.spec import JobSpec
 
 FORMAT = 1
-"""The version of all names here and of the files behind them: docs/job-folder.md. The first line of
-a job's journal has it; a journal without one is of version 1."""
+"""The version of all names here and of the files behind them: docs/job-folder.md. It is in the
+first line of a job's journal; a journal without one has version 1.
+"""
 ML = "/opt/ml"
 """The base folder that the script sees."""
 WORKING_FOLDER = f"{ML}/code"
@@ -35,7 +36,7 @@ _GRAIN_NS = 100_000_000
 def sandbox_nonce(nonce: str, attempt: int) -> str:
     """Marks the processes of one host in one attempt; `nonce` is its supervisor's, from `placed`.
 
-    Random, not made of names: two homes on one machine may each have a job of the same name.
+    Random, not derived from names: two homes on one machine may each have a job of the same name.
     """
     return f"{nonce}.{attempt}"
 
@@ -52,8 +53,9 @@ class Home:
     root: Path
 
     def close_to_others(self) -> int | None:
-        """A home that an older version, or another program, made open is its owner's alone from
-        now on. The mode that it had; None when it was so already, or is not ours to close."""
+        """Restrict a home that an older version, or another program, made accessible to its owner.
+        Returns its previous mode; None when it was restricted already, or belongs to another user.
+        """
         parts = (self.jobs, self.buckets, self.overlays, self.server.root, self.index)
         for part in (*parts, self.profiles):
             if not part.is_symlink():  # a location that the user chose
@@ -86,8 +88,9 @@ class Home:
         return self.root / "overlays"
 
     def overlays_of(self, uid: int, owner: str) -> Path:
-        """Those of jobs that run as another user: what one owner's jobs have installed, no other
-        owner's execute."""
+        """Those of jobs that run as another user: no owner's jobs execute what another owner's
+        installed.
+        """
         from hashlib import sha256  # few jobs need it
 
         digest = sha256(owner.encode()).hexdigest()[:16]
@@ -108,9 +111,9 @@ class Home:
         return self.root / "profiles.json"
 
     def jobs_changed_at(self) -> int | None:
-        """When a job's folder last came or went, in nanoseconds: equal when none has since.
+        """When a job's folder was last added or removed, in nanoseconds: equal when none was since.
 
-        None while that may happen again within the clock's grain.
+        None while that may happen again within the clock's resolution.
         """
         try:
             changed_at = self.jobs.stat().st_mtime_ns
@@ -124,7 +127,7 @@ class Home:
 
 @dataclass(frozen=True, slots=True)
 class ServerFolder:
-    """What a server keeps for itself; the access keys in it are `api/keys`' own."""
+    """A server's own files; `api/keys` manages the access keys in it."""
 
     root: Path
 
@@ -135,23 +138,22 @@ class ServerFolder:
 
     @property
     def identity(self) -> Path:
-        """What this home is called among those that share a database."""
+        """This home's name among those that share a database."""
         return self.root / "identity.json"
 
     @property
     def scheduler_lock(self) -> Path:
-        """Held by the one server that starts the jobs which wait; its content is that server's
-        pid."""
+        """Held by the one server that starts queued jobs; its content is that server's pid."""
         return self.root / "scheduler.lock"
 
     @property
     def own_key(self) -> Path:
-        """The key of clients on this machine, for its owner alone to read."""
+        """The key of clients on this machine, readable by its owner only."""
         return self.root / "own_key.json"
 
     @property
     def team_keys(self) -> Path:
-        """In which database the access keys are, where they are not in a file of this folder."""
+        """Which database has the access keys, if they are not in a file of this folder."""
         return self.root / "team_keys.json"
 
     @property
@@ -160,7 +162,7 @@ class ServerFolder:
         return self.root / "logs"
 
     def sdk_config(self, bucket: str) -> Path:
-        """What SageMaker's SDKs are to read, with this default bucket: see `trackside env`."""
+        """The configuration for SageMaker's SDKs, with this default bucket: see `trackside env`."""
         return self.root / f"sagemaker-config.{bucket}.yaml"
 
 
@@ -180,8 +182,7 @@ class JobFolder:
 
     @property
     def lock(self) -> Path:
-        """Held by the process that starts this job's supervisors, so that no other does
-        meanwhile."""
+        """Held by the process that starts this job's supervisors, so that no other does."""
         return self.root / ".lock"
 
     @property
@@ -205,7 +206,7 @@ class JobFolder:
         return HostFolder(self.hosts / host / str(attempt))
 
     def supervisors(self) -> list[Path]:
-        """What the supervisors of all hosts and attempts have written about themselves."""
+        """What the supervisors of all hosts and attempts have recorded about themselves."""
         return [HostFolder(path).supervisor for path in self.hosts.glob("*/*")]
 
     @property
@@ -217,19 +218,19 @@ class JobFolder:
         return self.root / durable.BALLAST
 
     def reserve_ballast(self) -> None:
-        """Space to give back when the disk is full, so that the job's end can still be written."""
+        """Space that is freed when the disk is full, so that the job's end can still be written."""
         if self.ballast.exists():
             return
         try:
             self.ballast.write_bytes(bytes(durable.BALLAST_BYTES))
         except OSError:
-            # Too late to reserve anything; half a ballast would take what space is left.
+            # Too late to reserve anything; half a ballast would take the space that is left.
             self.ballast.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True, slots=True)
 class RulesFolder:
-    """What watches the job: one evaluator, whatever the number of hosts and attempts."""
+    """Files of the evaluator: one per job, whatever the number of hosts and attempts."""
 
     root: Path
 
@@ -245,7 +246,7 @@ class RulesFolder:
 
     @property
     def lock(self) -> Path:
-        """Held by the evaluator as long as it lives: of two the later one leaves."""
+        """Held by the evaluator while it lives: of two, the later one exits."""
         return self.root / ".lock"
 
     @property
@@ -254,33 +255,34 @@ class RulesFolder:
 
     @property
     def statuses(self) -> Path:
-        """How far each rule is: `rule_status`."""
+        """The status of each rule: `rule_status`."""
         return self.root / "statuses.json"
 
     @property
     def findings(self) -> Path:
-        """A line for each `Finding`, only ever appended to."""
+        """A line per `Finding`, append-only."""
         return self.root / "findings.jsonl"
 
     @property
     def actions(self) -> Path:
-        """A line for each action before it is taken, and one for how it went."""
+        """A line for each action before it is taken, and one for its result."""
         return self.root / "actions.jsonl"
 
     @property
     def notices(self) -> Path:
-        """The same for each message to a person: readable by the owner alone."""
+        """The same for each notification: readable by the owner only."""
         return self.root / "notices.jsonl"
 
     @property
     def published(self) -> Path:
-        """There when all that rules have found is in storage."""
+        """Exists when all results of rules are in storage."""
         return self.root / "published"
 
     @property
     def notified(self) -> Path:
-        """There when every message about the job, that of its end too, was delivered or given
-        up."""
+        """Exists when every notification, including that of the job's end, was delivered or given
+        up.
+        """
         return self.root / "notified"
 
     @property
@@ -295,14 +297,14 @@ class RulesFolder:
 
     @property
     def outputs(self) -> Path:
-        """What rules make, a folder for each; it goes to `rule-output` of the job."""
+        """Files that rules produce, a folder for each; uploaded to `rule-output` of the job."""
         return self.root / "output"
 
     def output(self, configuration: str) -> Path:
         return self.outputs / safe_name(configuration)
 
     def custom(self, number: int, name: str) -> Path:
-        """A folder for the source and the log of a rule of the user's: `number` among the job's."""
+        """A folder for the source and the log of a custom rule: `number` among the job's."""
         return self.root / "custom" / f"{number}-{safe_name(name)[:40]}"
 
 
@@ -314,8 +316,9 @@ class HostFolder:
 
     @property
     def placed(self) -> Path:
-        """The intent to start its supervisor, then the handle: written by the process that places
-        it."""
+        """The intent to start its supervisor, then the handle: written by the process that starts
+        it.
+        """
         return self.root / "placed.json"
 
     @property
@@ -329,7 +332,7 @@ class HostFolder:
 
     @property
     def record(self) -> Path:
-        """How far this host is: what the other hosts and readers go by."""
+        """The host's progress: read by the other hosts and by readers."""
         return self.root / "host.json"
 
     @property
@@ -344,7 +347,7 @@ class HostFolder:
 
     @property
     def log_times(self) -> Path:
-        """Which size the log had when: the lines' time stamps."""
+        """The log's size over time: the lines' time stamps."""
         return self.root / "log.times"
 
     @property
@@ -353,7 +356,7 @@ class HostFolder:
         return self.root / "curves"
 
     def logger_state(self, kind: str) -> Path:
-        """How far what the script logs, in files or by printing, has become curves."""
+        """How far the script's logs, in files or printed, have been converted to curves."""
         return self.root / f"{kind}.json"
 
     @property
@@ -373,7 +376,7 @@ class HostFolder:
 
     @property
     def environment(self) -> Path:
-        """A folder for what is kept of it: `script_packages`."""
+        """A folder for the part of it that is stored: `script_packages`."""
         return self.root / "environment"
 
     @property
@@ -387,7 +390,7 @@ class HostFolder:
         return self.root / "kept"
 
     def kept_list(self, host: str) -> Path:
-        """`kept_list.KeptList`; its name is another one in each attempt."""
+        """`kept_list.KeptList`; its name is different in each attempt."""
         return self.kept_lists / f"{host}.{self.root.name}.json"
 
     @property
@@ -426,12 +429,12 @@ class HostFolder:
 
     @property
     def private(self) -> Path:
-        """What a job that runs as another user writes outside of the two: `user_folders`."""
+        """Where a job that runs as another user writes outside of the two: `user_folders`."""
         return self.root / "private"
 
     @property
     def profiler_parts(self) -> Path:
-        """The profiler's file of the present minute; on the same disk as `ml`."""
+        """The profiler's file of the current minute; on the same disk as `ml`."""
         return self.root / "profiler.part"
 
     @property
@@ -440,9 +443,9 @@ class HostFolder:
         return self.root / "script.json"
 
     def script_folder(self, path: Path) -> ScriptFolder:
-        """One below `ml`, `mounts` or `private`, for who reads or writes there.
+        """One below `ml`, `mounts` or `private`, for a process that reads or writes there.
 
-        When `ml` has another owner, its script is another user's and may have put links there.
+        When `ml` has another owner, its script runs as another user and may have put links there.
         """
         try:
             owner = self.ml.lstat().st_uid
@@ -453,7 +456,7 @@ class HostFolder:
         return ScriptFolder(path, within=self.root, owner=owner)
 
     def inside(self, path: str) -> Path:
-        """The folder behind a path that the script sees: below `ml`, or kept apart in `mounts`."""
+        """The folder behind a path that the script sees: below `ml`, or in `mounts`."""
         if path == ML or path.startswith(ML + "/"):
             return self.ml / path[len(ML) :].strip("/")
         return self.mounts / path.strip("/")
@@ -472,7 +475,7 @@ class JobKeys:
 
     @classmethod
     def found_at(cls, uri: str) -> "JobKeys | None":
-        """The job whose spec this is; None when it is something else."""
+        """The job whose spec this is; None when it is not a spec."""
         prefix, ending, rest = uri.rpartition("/trackside/job.json")
         output, slash, name = prefix.rpartition("/")
         return cls(output, name) if ending and slash and name and not rest else None
@@ -506,7 +509,7 @@ class JobKeys:
 
     @property
     def metrics(self) -> str:
-        """A file per host: what its metrics have come to."""
+        """A file per host: the totals of its metrics."""
         return f"{self.prefix}/trackside/metrics"
 
     @property
@@ -567,15 +570,16 @@ class JobKeys:
 
 
 def kept_path(host: str, path: str) -> str:
-    """What a file of a host's working folder is called among all that a job keeps: those of the
-    first host at the top, others' in a folder of the host's name."""
+    """The path of a host's file among all that a job keeps: the first host's at the top, others' in
+    a folder of the host's name.
+    """
     return path if host == FIRST_HOST else f"{host}/{path}"
 
 
 def curves_of(spec: "JobSpec", keys: JobKeys | None = None) -> str:
-    """Where all curves of a job are: the script's, those made of its log, and the machine's.
+    """Where all curves of a job are: the script's, those from its log, and the machine's.
 
-    `keys` when the job was found somewhere else than its spec has it.
+    `keys` if the job was found at another location than in its spec.
     """
     keys = keys or JobKeys.of(spec)
     if spec.tensorboard is None:

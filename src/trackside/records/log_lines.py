@@ -1,5 +1,6 @@
-"""The form of a job's log: raw bytes while it runs, with a second file that has the time of each
-part; in object storage text lines with time stamps, in chunks named by their offset in the raw log.
+"""The format of a job's log. While it runs: raw bytes, with a second file that has the time of each
+part. In object storage: text lines with time stamps, in chunks named by their offset in the raw
+log.
 
 `supervisor/logs.py` writes both; `jobs/logs.py` reads both.
 """
@@ -29,7 +30,7 @@ class TimeMark:
 
 
 def read_marks(path: Path) -> list[TimeMark]:
-    """The marks written so far; what a crash tore is left out."""
+    """The marks written so far, without a partial last one."""
     try:
         return _parsed(path.read_bytes())
     except FileNotFoundError:
@@ -37,7 +38,7 @@ def read_marks(path: Path) -> list[TimeMark]:
 
 
 def last_mark(path: Path, is_wanted: Callable[[TimeMark], bool]) -> TimeMark | None:
-    """The last of those at the beginning that are wanted, without reading all that are."""
+    """The last of the leading marks that match, without reading all of them."""
     try:
         with path.open("rb") as file:
             file.seek(near_mark(file, is_wanted))
@@ -48,13 +49,14 @@ def last_mark(path: Path, is_wanted: Callable[[TimeMark], bool]) -> TimeMark | N
 
 
 def near_mark(file: BinaryIO, is_before: Callable[[TimeMark], bool]) -> int:
-    """Where to read the marks on, shortly before the first that is not `is_before`: a job of weeks
-    has millions. Sizes only grow, and so do times unless an old supervisor's clock was set."""
+    """Where to continue reading marks, shortly before the first that is not `is_before`: a job of
+    weeks has millions. Sizes only grow, and so do times unless an old supervisor's clock was set.
+    """
     return near_line(file, lambda line: any(map(is_before, _parsed(line))))
 
 
 def near_line(file: BinaryIO, is_before: Callable[[bytes], bool], start: int = 0) -> int:
-    """Where a line begins, shortly before the first that is not `is_before`; found by bisection."""
+    """The start of a line, shortly before the first that is not `is_before`; found by bisection."""
     low, high = start, file.seek(0, os.SEEK_END)
     while high - low > _NEAR_BYTES:
         middle = (low + high) // 2
@@ -69,7 +71,7 @@ def near_line(file: BinaryIO, is_before: Callable[[bytes], bool], start: int = 0
 
 
 def line_start(file: BinaryIO, end: int) -> int:
-    """Where the line begins that has the byte before this one."""
+    """The start of the line with the byte before this one."""
     while end > 0:
         start = max(0, end - _BLOCK_BYTES)
         file.seek(start)
@@ -119,7 +121,7 @@ def decode(chunk: bytes) -> Iterator[tuple[float, bytes]]:
 
 
 def chunk_name(attempt: int, offset: int) -> str:
-    """Sorts by attempt, then by place in the log; a repeat of the same part has the same name."""
+    """Sorts by attempt, then by offset; the same part always has the same name."""
     return f"{attempt:04d}-{offset:016d}.log"
 
 
@@ -130,6 +132,6 @@ def chunk_position(name: str) -> tuple[int, int] | None:
 
 
 def split_lines(data: bytes) -> list[bytes]:
-    """Split at newlines only: carriage returns belong to progress bars."""
+    """Split at newlines only: carriage returns are part of progress bars."""
     parts = data.split(b"\n")
     return [part + b"\n" for part in parts[:-1]] + ([parts[-1]] if parts[-1] else [])

@@ -1,4 +1,5 @@
-"""How a request's members are declared on a dataclass, read from JSON, checked and written back.
+"""Declares a request's members on a dataclass, reads them from JSON, checks them and writes them
+back.
 
 `records/spec.py` declares what a job may request; this module knows only shapes and constraints.
 """
@@ -19,7 +20,7 @@ _found: "dict[type, list[tuple[Field[Any], Member]]]" = {}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """One member of the wire form. `path` is dotted where the wire form nests deeper than ours."""
+    """One member of the wire format. `path` is dotted where that nests deeper than ours."""
 
     path: str
     kind: type
@@ -27,7 +28,7 @@ class Member:
     of: type | None = None
     pattern: str = ""
     says: str = ""
-    """The pattern in words, for the advice."""
+    """The pattern in words, for the error message."""
     least: int | None = None
     most: int | None = None
     """Limits: of an int its value, of a string its length, of a dict or tuple its count."""
@@ -46,10 +47,10 @@ def member(path: str, kind: type = str, *, default: Any = MISSING, **constraints
 
 
 def read(cls: type[T], data: Any, where: str, violations: list[Violation]) -> T | None:
-    """Build `cls` from its wire form, adding every violation found.
+    """Build `cls` from its wire format, adding every violation found.
 
-    A wrong member is left at its default, so that checks across members can still be made; the
-    result is worth nothing once `violations` has an entry. None when `data` is no object.
+    An invalid member keeps its default, so that checks across members are still possible; the
+    result is unusable once `violations` has an entry. None when `data` is not an object.
     """
     if not isinstance(data, Mapping):
         violations.append(Violation(where or "request", data, "must be an object"))
@@ -74,7 +75,7 @@ def read(cls: type[T], data: Any, where: str, violations: list[Violation]) -> T 
 
 
 def write(record: Any) -> dict[str, Any]:
-    """The wire form; members that hold nothing are left out."""
+    """The wire format; empty members are left out."""
     out: dict[str, Any] = {}
     for declared, spec in _members(type(record)):
         value = getattr(record, declared.name)

@@ -1,4 +1,4 @@
-"""What a job's metrics have come to: the small file that each host keeps beside its curves.
+"""Totals of a job's metrics: the small file that each host stores next to its curves.
 
 `curves/log_metrics.py` writes it; FinalMetricDataList and the command line are read from it.
 """
@@ -14,11 +14,11 @@ from trackside.quick_dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class MetricTotal:
-    """One metric on one host; several hosts feed the same metric."""
+    """One metric on one host; several hosts report the same metric."""
 
     count: int
     value: float
-    """The last one."""
+    """The last value."""
     time: Moment
     """When it was written (seconds since the epoch)."""
     least: float
@@ -52,7 +52,7 @@ def to_json(totals: Totals) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class MetricsFile:
-    """One host's, as it is on disk. Where its keeper stopped is in it too."""
+    """One host's file. It also has the position where its writer stopped."""
 
     metrics: dict[str, MetricTotal]
     switched_off: dict[str, str] = field(default_factory=dict)
@@ -62,7 +62,7 @@ class MetricsFile:
 
 
 def from_json(content: Mapping[str, Any]) -> MetricsFile:
-    """Without metrics that are damaged; `DamagedRecord` when it is something else altogether."""
+    """Without damaged metrics; `DamagedRecord` when it is something else altogether."""
     listed = content.get("metrics")
     if not isinstance(listed, Mapping):
         raise DamagedRecord("it holds no metrics")

@@ -1,6 +1,6 @@
-"""Who is notified about a job: `mail:a@b.c`, `slack:https://…` and `webhook:https://…`, as written.
+"""Notification targets of a job: `mail:a@b.c`, `slack:https://…` and `webhook:https://…`.
 
-Only the form is known here; `rules/action/notices` sends.
+Only the syntax; `rules/action/notifications` sends.
 """
 
 import re
@@ -11,7 +11,7 @@ KINDS = ("mail", "slack", "webhook")
 SAYS = "mail:ADDRESS, slack:https://… or webhook:https://…"
 MOST = 10
 _BETWEEN = re.compile(rf",\s*(?=(?:{'|'.join(KINDS)}):)")
-"""A comma may be in an address on the web."""
+"""A web address may contain a comma."""
 _MAIL = re.compile(r"[^@\s,;<>:]+@[^@\s,;<>:]+")
 _HIDDEN = "***"
 
@@ -23,7 +23,7 @@ class Target:
 
     @classmethod
     def parse(cls, text: str) -> "Target":
-        """`ValueError` with what it must be."""
+        """`ValueError` says what it must be."""
         kind, _, address = text.strip().partition(":")
         is_right = _is_web(address) if kind != "mail" else _MAIL.fullmatch(address)
         if kind not in KINDS or not is_right:
@@ -32,7 +32,7 @@ class Target:
 
     @property
     def masked(self) -> str:
-        """For everybody who may see the job: who knows the address of a webhook may post there."""
+        """For everyone who may see the job: anyone with a webhook's address may post there."""
         if self.kind == "mail":
             return f"mail:{self.address}"
         parts = urlsplit(self.address)
@@ -41,12 +41,12 @@ class Target:
 
 
 def split(text: str) -> list[str]:
-    """Several, with commas between them."""
+    """Several, separated by commas."""
     return [each.strip() for each in _BETWEEN.split(text)]
 
 
 def masked(texts: tuple[str, ...]) -> tuple[str, ...]:
-    """Of those that have passed validation."""
+    """Of valid targets."""
     return tuple(Target.parse(each).masked for each in texts)
 
 

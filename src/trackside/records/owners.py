@@ -1,7 +1,7 @@
-"""Who a job belongs to: the name (label) of the access key that submitted it or, for a job that was
-submitted without a server, a user of this machine.
+"""The owner of a job: the name (label) of the access key that submitted it or, for a job submitted
+without a server, a user of this machine.
 
-The journal has it from the first line on. What an owner may do is decided in `api/ownership.py`.
+Recorded in the journal from the first line on. `api/ownership.py` decides what an owner may do.
 """
 
 import os
@@ -11,9 +11,9 @@ from trackside.quick_dataclass import dataclass
 from trackside.records.journal import History
 
 LOCAL = "local:"
-"""Begins the owner of a job that was submitted without a server."""
+"""Prefix of the owner of a job that was submitted without a server."""
 _RESERVED = (LOCAL, "job ")
-"""`job NAME` is what the key of a running job is called."""
+"""`job NAME` is the name of a running job's key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Submitter:
 
     @classmethod
     def of(cls, history: History) -> "Submitter":
-        """Servers of before recorded only `who`, the label of the key."""
+        """Earlier servers recorded only `who`, the label of the key."""
         note = history.submitted
         return cls(str(note.get("owner") or note.get("who") or ""), str(note.get("key") or ""))
 
@@ -37,10 +37,10 @@ def local_owner() -> str:
     user = os.geteuid()
     try:
         return LOCAL + pwd.getpwuid(user).pw_name
-    except KeyError:  # as in containers that run as any number
+    except KeyError:  # as in containers that run as an arbitrary uid
         return f"{LOCAL}{user}"
 
 
 def is_reserved(name: str) -> bool:
-    """Whether no access key may have this name: jobs would belong to it that it did not submit."""
+    """Whether no access key may have this name: it would own jobs that it did not submit."""
     return not name.strip() or name.startswith(_RESERVED)

@@ -1,9 +1,9 @@
 """Jobs whose final status is written while their last upload is not done.
 
-The lead's supervisor notes such a job before it writes the final status, and takes the note away
-when the journal is in storage and the disk is freed. Should it die in between, the next
-reconciliation finds the note and restarts it. A job that ends while it waits has no supervisor: who
-ends it writes the note, and `jobs/reconcile` sends what could not be sent then.
+The lead's supervisor notes such a job before it writes the final status, and removes the note when
+the journal is in storage and the disk is freed. Should it die in between, the next reconciliation
+finds the note and restarts it. A job that ends while queued has no supervisor: the process that
+ends it writes the note, and `jobs/reconcile` uploads what could not be uploaded then.
 """
 
 import os

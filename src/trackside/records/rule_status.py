@@ -1,4 +1,4 @@
-"""How far each rule of a job is: written by its evaluator, returned by `describe()`."""
+"""The status of each rule of a job: written by its evaluator, returned by `describe()`."""
 
 import re
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from trackside.records.finding import RuleKey
 
 DETAILS_MOST = 1024
 NOTHING_SAVED = ("ClientError: No debugging data", "ClientError: No profiling data")
-"""How the details of a rule begin that had nothing to judge."""
+"""Prefixes of the details of a rule that had nothing to judge."""
 _CONDITION_MET = re.compile(
     r"RuleEvaluationConditionMet: .*?(?: at (step \d+))? resulted in the condition being met\. "
 )
@@ -58,7 +58,7 @@ class Evaluation:
 
 
 def in_short(details: str) -> str:
-    """Without what the contract has in every finding: `step 3: The loss is nan.`"""
+    """Without SageMaker's wording of every finding: `step 3: The loss is nan.`"""
     return _CONDITION_MET.sub(r"\1: ", details).removeprefix(": ")
 
 
@@ -67,7 +67,7 @@ def write_evaluations(path: Path, evaluations: Sequence[Evaluation]) -> None:
 
 
 def read_evaluations(path: Path) -> list[Evaluation]:
-    """In the order of the request; none when no evaluator has begun."""
+    """In the order of the request; empty before an evaluator has started."""
     try:
         return parse_evaluations(path.read_bytes(), path)
     except FileNotFoundError:
@@ -75,7 +75,7 @@ def read_evaluations(path: Path) -> list[Evaluation]:
 
 
 def parse_evaluations(data: bytes, where: object = "a file of statuses") -> list[Evaluation]:
-    """Those that can be read; what is damaged is logged once, as of `where`."""
+    """Those that can be read; damage is logged once, with `where`."""
     try:
         listed = parsed(data)
     except DamagedRecord as error:

@@ -1,4 +1,4 @@
-"""Which Python a script ran with, and which packages it could import, as kept with its job."""
+"""The Python version of a script and the packages it could import, as stored with its job."""
 
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -15,11 +15,11 @@ class ScriptPackages:
 
 
 def from_bytes(data: bytes) -> ScriptPackages:
-    """`DamagedRecord` when it is something else."""
+    """`DamagedRecord` when it is invalid."""
     return record(ScriptPackages, parsed(data))
 
 
 def keep(folder: Path, host: str, data: bytes) -> None:
-    """What the toolkit wrote, where it is sent from. Raises as `from_bytes` does."""
+    """Copy the toolkit's file to where it is uploaded from. Raises as `from_bytes` does."""
     folder.mkdir(exist_ok=True)
     durable.write_json(folder / f"{host}.json", asdict(from_bytes(data)), spends_ballast=False)

@@ -31,14 +31,14 @@ PROCESS = "process"
 ATTACHED = "attached"
 """The sandbox of a script that Trackside did not start: it called `trackside.init`."""
 PRIORITY_TAG = "trackside:priority"
-"""Stands for the option, for clients that can send no other member than AWS has."""
+"""Stands for the option, for clients that can only send AWS's members."""
 _PRIORITY = r"0|-?(1000|[1-9]\d{0,2})"
 
 BUILT_IN_RULES = "sagemaker-debugger-rules"
 CUSTOM_RULES = "sagemaker-debugger-rule-evaluator"
-"""Evaluator images are known by their repository: registry and tag differ from region to region."""
+"""Evaluator images are recognized by their repository: registry and tag differ between regions."""
 _UNRESOLVED_IMAGE = "DEFAULT_RULE_EVALUATOR_IMAGE"
-"""What clients send that never learnt their region."""
+"""Sent by clients without a region."""
 _PROFILER_IMAGE = "detailed-profiler-processing"
 _PROFILER_NAME = "DetailedProfilerProcessingJobConfig"
 
@@ -52,7 +52,7 @@ IGNORED = (
     "SessionChainingConfig",
     "VpcConfig",
 )
-"""Members of the request that are kept and echoed, and mean nothing on one's own machines."""
+"""Members of the request that are stored and returned, but have no effect on local machines."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,13 +197,13 @@ class RuleConfiguration:
 
     @property
     def is_built_in(self) -> bool:
-        """Whether it is one of ours: it has neither a source nor an image of its own."""
+        """Whether it is one of ours: it has neither its own source nor its own image."""
         is_ours = self._repository in ("", BUILT_IN_RULES, _UNRESOLVED_IMAGE)
         return is_ours and not self.is_ignored and "source_s3_uri" not in self.parameters
 
     @property
     def is_ignored(self) -> bool:
-        """No rule, but what SageMaker's own profiler does with its files."""
+        """Not a rule, but SageMaker's own processing of its profiler files."""
         return self._repository == _PROFILER_IMAGE or self.name.startswith(_PROFILER_NAME)
 
     @property
@@ -248,7 +248,7 @@ class GitState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What the contract does not have. Absent from a request of AWS's clients."""
+    """What the contract does not have. Absent from requests of AWS's clients."""
 
     placement: str = member("Placement", default="local")
     sandbox: str = member("Sandbox", default=PROCESS)
@@ -269,14 +269,14 @@ class Options:
     memory_gb: int | None = member("MemoryGB", int, default=None, least=0)
     gpus: int | None = member("GPUs", int, default=None, least=0)
     priority: int | None = member("Priority", int, default=None, least=-1000, most=1000)
-    """Which of the jobs that wait comes first: the greater. 0 unless given, here or by a tag."""
+    """Order of queued jobs: greater first. 0 unless given, here or by a tag."""
     git: GitState | None = member("Git", GitState, default=None)
     notify: tuple[str, ...] = member("Notify", tuple, default=(), most=notify_targets.MOST)
     """Who is notified of findings and of the end: see `notify_targets`."""
 
 
 OPTION_NAMES = tuple(each.metadata["member"].path for each in fields(Options))
-"""A server lists them: an older one refuses those that it does not know."""
+"""A server lists them: an older one rejects those that it does not know."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -321,11 +321,11 @@ class JobSpec:
     traffic_encryption: bool = member("EnableInterContainerTrafficEncryption", bool, default=False)
     options: Options = member("Trackside", Options, default=Options())
     ignored: tuple[tuple[str, Any], ...] = ()
-    """Members of `IGNORED` as they came, for the echo."""
+    """Members of `IGNORED` as received, to be returned."""
 
     @classmethod
     def from_request(cls, request: Mapping[str, Any]) -> "JobSpec":
-        """Validate a CreateTrainingJob request; `InvalidSpec` carries every violation."""
+        """Validate a CreateTrainingJob request; `InvalidSpec` lists every violation."""
         violations: list[Violation] = []
         known = {key: value for key, value in request.items() if key not in IGNORED}
         spec = read(cls, known, "", violations)
@@ -356,7 +356,7 @@ class JobSpec:
 
     @property
     def entry_point(self) -> str | None:
-        """`sagemaker_program`, which clients send JSON-encoded or bare."""
+        """`sagemaker_program`, which clients send JSON-encoded or plain."""
         return _unquoted(self.hyperparameters.get("sagemaker_program"))
 
     @property
@@ -371,7 +371,7 @@ def _unquoted(value: str | None) -> str | None:
 
 
 def _inconsistencies(spec: JobSpec) -> Iterator[Violation]:
-    """What no single member shows."""
+    """Violations that involve several members."""
     yield from _unique("InputDataConfig.ChannelName", [channel.name for channel in spec.inputs])
     yield from _unique("Tags.Key", [tag.key for tag in spec.tags])
     for where, rules in (
@@ -459,7 +459,7 @@ def _channel_problems(channel: Channel, spec: JobSpec) -> Iterator[Violation]:
 
 def _metric_problems(spec: JobSpec) -> Iterator[Violation]:
     for index, definition in enumerate(spec.algorithm.metrics):
-        if definition is None:  # no object; that is a violation already
+        if definition is None:  # not an object, which is a violation already
             continue
         try:
             with warnings.catch_warnings():  # of what a later Python may read otherwise

@@ -71,7 +71,7 @@ MOVES: dict[Secondary, frozenset[Secondary]] = {
     _S.STOPPING: frozenset({_S.UPLOADING} | (_ENDS - {_S.STOPPING})),
     **{final: frozenset() for final in _FINAL},
 }
-"""What may follow what. Final statuses are followed by nothing."""
+"""Allowed transitions. Nothing follows a final status."""
 
 MESSAGES: dict[Secondary, str] = {
     _S.STARTING: "Starting the training job",
@@ -103,7 +103,7 @@ class State:
 
     @property
     def is_queued(self) -> bool:
-        """Waits for a server to start it; nothing of it runs."""
+        """Waits for a server to start it; none of its processes run."""
         return self.secondary is Secondary.PENDING and self.status is Status.IN_PROGRESS
 
     def after(self, move: Secondary, *, unseen: bool = False) -> "State":
@@ -129,5 +129,5 @@ FIRST = State(Status.IN_PROGRESS, Secondary.STARTING)
 def can_follow(state: State, move: Secondary, *, unseen: bool = False) -> bool:
     """`unseen`: there may have been moves in between that can no longer be read."""
     if state.status is Status.STOPPING and move in (_S.COMPLETED, _S.STOPPING, *_AGAIN):
-        return False  # a job asked to stop ends Stopped (or Failed), and is not started again
+        return False  # a job requested to stop ends Stopped (or Failed), and is not restarted
     return not state.is_final if unseen else move in MOVES[state.secondary]

@@ -1,7 +1,8 @@
-"""The profiler's framework files: a Chrome trace of training steps, under its name when whole.
+"""The profiler's framework files: a Chrome trace of training steps, under its final name when
+complete.
 
-Written line by line in the script's process (`capture/steps/step_events.py`); what a script that
-died left half written, its supervisor finishes (`finish_left_behind`).
+Written line by line in the script's process (`capture/steps/step_events.py`); the supervisor
+completes files of a script that died (`finish_left_behind`).
 """
 
 import json
@@ -17,16 +18,16 @@ from trackside.files.script_folder import ScriptFolder
 FOLDER = Path("framework") / "pevents"
 ENDING = "_pythontimeline.json"
 PART = ".tmp"
-"""Ends the name of a file that is being written; such files are not uploaded."""
+"""Suffix of a file that is being written; such files are not uploaded."""
 MODES = ("TRAIN", "EVAL", "PREDICT", "GLOBAL")
-"""Each is a phase, which the format calls a process; a phase's number is its place from one on."""
+"""Each is a phase, which the format calls a process; its number is its position, from one."""
 
 Step = tuple[str, int, int, int]
-"""Mode, step, when it began (microseconds since the epoch), how long it took (microseconds)."""
+"""Mode, step, start (microseconds since the epoch), duration (microseconds)."""
 
 
 class TimelineFile:
-    """One file being written. What was written outlives the process once `write` returns."""
+    """One file being written. Data survives the process once `write` returns."""
 
     def __init__(self, folder: Path, node: str, start_us: int) -> None:
         """`folder` is the profiler's; `node` is the process of these steps: `<rank>-<host>`."""
@@ -48,7 +49,7 @@ class TimelineFile:
         self._file.flush()
 
     def finish(self) -> Path:
-        """Close the array, and give the file the name that begins with when its last step ended."""
+        """Close the array, and rename the file: the name starts with the end of its last step."""
         self._file.write("\n]\n")
         self._file.close()
         target = self._path.parent / _final_name(self._path.name, self._end_us)
@@ -57,7 +58,7 @@ class TimelineFile:
 
 
 def finish_left_behind(folder: ScriptFolder) -> None:
-    """Finish the files of processes that are gone, in the profiler's folder; a torn line goes."""
+    """Complete the files of processes that are gone, without a partial last line."""
     parts = folder / str(FOLDER)
     for name in _parts_in(parts):
         with open(parts.open(name), encoding="utf-8", errors="replace") as file:
@@ -87,7 +88,7 @@ _PHASES = {mode: number for number, mode in enumerate(MODES, 1)}
 
 
 def _opening(start_us: int) -> list[str]:
-    """The first record has the time that others count from; the others name the phases."""
+    """The first record has the reference time of the others; the others name the phases."""
     records = [_metadata("process_name", 0, "start_time_since_epoch_in_micros", start_us)]
     for mode, number in _PHASES.items():
         records.append(_metadata("process_name", number, "name", f"Step:ModeKeys.{mode}"))
@@ -109,6 +110,6 @@ def _end_us(records: list[dict[str, Any]]) -> int:
 
 
 def _final_name(part: str, end_us: int) -> str:
-    """Its node stays in the name; the time at its front is the end's now, its hour a folder."""
+    """The node stays in the name; the time in front becomes the end's, its hour the folder."""
     node = part.removesuffix(ENDING + PART).partition("_")[2]
     return f"{datetime.fromtimestamp(end_us / 1e6, UTC):%Y%m%d%H}/{end_us}_{node}{ENDING}"

@@ -1,4 +1,4 @@
-"""What a server's refusal means: the words of AWS turned back into our errors."""
+"""Converts a server's error responses from AWS's form back to our errors."""
 
 import json
 from collections.abc import Iterator
@@ -84,7 +84,7 @@ def _key_refused(code: str, text: str, url: str, key_id: str) -> KeyRefused:
 
 
 def _plain_classes(cls: type[TracksideError]) -> Iterator[type[TracksideError]]:
-    """Those that are made of a message and nothing else."""
+    """Error classes whose only argument is a message."""
     if cls.__init__ is Exception.__init__:
         yield cls
     for sub in cls.__subclasses__():

@@ -1,5 +1,6 @@
-"""A job's log at a server, byte for byte, while the job runs and after: GetLogEvents of its hosts'
-streams, with bytes instead of events."""
+"""A job's log from a server, byte for byte, during and after the job: GetLogEvents of its hosts'
+streams, with bytes instead of events.
+"""
 
 import heapq
 from collections.abc import Iterator, Mapping

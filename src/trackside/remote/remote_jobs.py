@@ -34,7 +34,7 @@ class RemoteJobs(RemoteSubmitter):
             self._call("StopTrainingJob", {"TrainingJobName": name}, job=name)
         except ServerError as refused:
             if refused.service_code != "ValidationException":
-                raise  # else it finished by itself in between
+                raise  # otherwise it finished by itself in between
         return self._history(name)
 
     def wait(self, name: str, *, timeout_seconds: float | None = None) -> History:

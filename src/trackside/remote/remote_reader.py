@@ -1,7 +1,7 @@
 """Reads the jobs of a server: `JobReader` over HTTP.
 
-Their records and logs come from the server's SageMaker and Logs APIs; what they have made is read
-from storage, which is the server's S3 for `s3://`.
+Records and logs come from the server's SageMaker and Logs APIs; artifacts are read from storage,
+which is the server's S3 for `s3://`.
 """
 
 import re
@@ -42,7 +42,7 @@ class RemoteReader(RecordReader):
     """All methods may be called from several threads at once.
 
     While the server does not respond, requests are retried: for seconds, or for minutes while a job
-    is followed. Its S3 is found as all storage is, by the environment and the profiles: it must
+    is followed. Its S3 is configured like all storage, by the environment and the profiles: it must
     belong to the server that those name.
     """
 
@@ -67,7 +67,7 @@ class RemoteReader(RecordReader):
         return replace(there, output=output) if output.startswith("s3://") else there
 
     def describe(self, name: str) -> dict[str, Any]:
-        """The folder in it is a path of the server."""
+        """Its folder is a path on the server."""
         return described(self._described(name))
 
     def exists(self, name: str) -> bool:
@@ -120,7 +120,7 @@ class RemoteReader(RecordReader):
 
     @property
     def owner(self) -> str:
-        """The name of the key that is used."""
+        """The name of the access key in use."""
         return str(self._server_facts(SHORT_RETRY).get("owner", ""))
 
     @property
@@ -128,7 +128,7 @@ class RemoteReader(RecordReader):
         return str(self._server_facts(SHORT_RETRY).get("disk", ""))
 
     def _server_facts(self, retry_policy: RetryPolicy) -> dict[str, Any]:
-        """What comes with every listing, besides jobs."""
+        """What every listing returns besides jobs."""
         request = {"MaxResults": 1, "Trackside": True}
         response = self._call("ListTrainingJobs", request, retry_policy=retry_policy)
         return dict(response.get("Trackside", {}))

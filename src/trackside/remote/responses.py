@@ -17,20 +17,20 @@ _REQUEST_MEMBERS = {
     *IGNORED,
     *(each.metadata["member"].path.partition(".")[0] for each in fields(JobSpec) if each.metadata),
 }
-"""What of a description is the request's own."""
+"""The members of a description that are part of the request."""
 
 
 def described(response: Mapping[str, Any]) -> dict[str, Any]:
-    """Times as aware datetimes, as the embedded path gives them."""
+    """With times as aware datetimes, as on this machine."""
     members = {key: _timed(key, value) for key, value in response.items() if key != "Trackside"}
     return {**members, "Trackside": response["Trackside"]}
 
 
 def record_of(response: Mapping[str, Any]) -> Record:
-    """Without a folder: that is at the server."""
+    """Without a folder: that is on the server."""
     request = {key: value for key, value in response.items() if key in _REQUEST_MEMBERS}
     name, own = response["TrainingJobName"], response["Trackside"]
-    if own.get("max_runtime_seconds", 0) is None:  # AWS's form has no word for that
+    if own.get("max_runtime_seconds", 0) is None:  # AWS's form cannot express that
         limits = request["StoppingCondition"].items()
         without = {key: value for key, value in limits if key != "MaxRuntimeInSeconds"}
         request["StoppingCondition"] = without
@@ -43,7 +43,7 @@ def record_of(response: Mapping[str, Any]) -> Record:
 
 
 def history_of(response: Mapping[str, Any]) -> History:
-    """As far as a description has it: times to the millisecond, and no number for each line."""
+    """As far as a description has it: times in milliseconds, and no line numbers."""
     transitions = tuple(
         Transition(
             Secondary(each["Status"]), each["StartTime"], each["StatusMessage"], each.get("EndTime")

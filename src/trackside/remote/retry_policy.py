@@ -16,7 +16,7 @@ class RetryPolicy:
     busy_seconds: float
     """For a server that responds that it is busy."""
     way_out: str = ""
-    """What a user can do who does not want to wait so long."""
+    """Advice for a user who does not want to wait that long."""
 
 
 NO_RETRY = RetryPolicy(0.0, 0.0)
@@ -30,9 +30,10 @@ LONG_RETRY = RetryPolicy(900.0, 900.0, "The job goes on by itself: Ctrl-C leaves
 def pause_before(
     next_try: int, elapsed_seconds: float, limit_seconds: float, at_least: float = 0.0
 ) -> float | None:
-    """Seconds, anywhere up to twice as many as before: clients that were cut off together do not
-    all reconnect together. None when time is up, or `at_least` is too long. `next_try` is 1 for the
-    second."""
+    """Seconds, up to twice the previous pause with jitter: clients that were cut off together do
+    not reconnect together. None when time is up, or `at_least` is too long. `next_try` is 1 for the
+    second.
+    """
     left = limit_seconds - elapsed_seconds
     if left <= 0 or at_least > left:
         return None

@@ -32,7 +32,7 @@ class PublishedUpdates:
         self._ended_at: float | None = None
 
     def new(self, *, at_rest: bool = False) -> Iterator[Findings | Evaluation]:
-        """Findings in the order they were filed, then each rule whose status has changed.
+        """Findings in the order they were written, then each rule whose status has changed.
 
         `at_rest` makes no difference: what is published together is read together.
         """
@@ -41,7 +41,7 @@ class PublishedUpdates:
             return
         self._polled_at = now
         try:
-            # Published in the other order: a status comes with the findings that it follows from.
+            # Published in the other order: a status comes with the findings that caused it.
             evaluations = parse_evaluations(self._get("statuses.json") or b"[]")
             found = self._new_findings()
         except StoreUnreachable:

@@ -1,4 +1,4 @@
-"""Uploads what a job needs from this machine to where the server's jobs find it."""
+"""Uploads a job's local files to where the server's jobs find them."""
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,7 +29,7 @@ _MUCH_BYTES = 100_000_000
 
 @dataclass(frozen=True, slots=True)
 class JobUploads:
-    """One job's: its spec as this machine wrote it, the packed code, and other files."""
+    """One job's uploads: its spec as written on this machine, the packed code, and other files."""
 
     spec: JobSpec
     client: ApiClient
@@ -47,8 +47,7 @@ class JobUploads:
         self._check_unused()
 
     def upload(self) -> JobSpec:
-        """The spec as the server is to have it: with channels of this machine where they are
-        then."""
+        """Returns the spec for the server: with the new locations of this machine's channels."""
         for uri, content in self.files.items():
             self._send(uri, content)
         inputs = tuple(map(self._uploaded, self.spec.inputs))
@@ -57,13 +56,13 @@ class JobUploads:
         return replace(self.spec, inputs=inputs)
 
     def take_back(self) -> None:
-        """Of a job that was refused nothing stays."""
+        """Remove everything uploaded for a job that was refused."""
         for place in self._sent:
-            with suppress(StorageError):  # the refusal is worth more
+            with suppress(StorageError):  # the refusal matters more
                 place.store.delete([place.key])
 
     def _check_unused(self) -> None:
-        """Code is sent before the name is this job's: that of another job must not be replaced."""
+        """Code is uploaded before the name is claimed: another job's code must not be replaced."""
         place = locate_object(JobKeys.of(self.spec).spec, home=self.home, hurried=True)
         try:
             found = [entry.key for entry in place.store.list(place.key)]
@@ -128,7 +127,7 @@ def _is_of_this_machine(uri: str) -> bool:
 
 
 def _no_text(spec: JobSpec) -> Iterator[Violation]:
-    """Arguments with bytes that JSON cannot carry from one machine to another."""
+    """Arguments with bytes that JSON cannot represent."""
     for member, words in (
         ("Trackside.Arguments", spec.options.arguments),
         ("Trackside.Command", spec.options.command),
@@ -140,7 +139,7 @@ def _no_text(spec: JobSpec) -> Iterator[Violation]:
 
 
 def _local_paths(spec: JobSpec, url: str) -> Iterator[Violation]:
-    """What lies below the output for want of another place is not told besides."""
+    """Locations below the output by default are not listed separately."""
     output = spec.output.uri
     parts = {
         "CheckpointConfig.S3Uri": spec.checkpoints,

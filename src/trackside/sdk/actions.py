@@ -1,6 +1,6 @@
-"""What a rule does when it finds something, as the user configures it; the evaluator runs it.
+"""A rule's actions, as the user configures them; the evaluator runs them.
 
-The first three and their written form are SageMaker's; the others are our own.
+The first three and their wire format are SageMaker's; the others are our own.
 """
 
 import json
@@ -19,7 +19,7 @@ _VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"
 
 @dataclass(frozen=True, slots=True)
 class StopTraining:
-    """Stop this job or, with a prefix, the one job that runs under a name beginning so."""
+    """Stop this job or, with a prefix, the one running job whose name starts with it."""
 
     training_job_prefix: str | None = None
 
@@ -46,10 +46,10 @@ class SMS:
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """POST the finding as JSON to this address, or to the one of the settings.
+    """POST the finding as JSON to this address, or to the one in the settings.
 
-    What goes to this address is signed with the variable of the job's environment that
-    `secret_variable` names, and not signed without one.
+    Calls to this address are signed with the variable of the job's environment that
+    `secret_variable` names, and unsigned without one.
     """
 
     url: str | None = None
@@ -64,7 +64,7 @@ class Webhook:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """Run a command of the shell on this machine, with the finding as JSON on standard input."""
+    """Run a shell command on this machine, with the finding as JSON on standard input."""
 
     command: str
 
@@ -97,7 +97,7 @@ Actions = Action | ActionList | Sequence[Action]
 
 
 def as_list(actions: Actions | None) -> ActionList | None:
-    """In the form of a list, whichever way it was given; None when there is nothing to do."""
+    """As a list, whichever form was given; None when there is nothing to do."""
     if actions is None or isinstance(actions, ActionList):
         return actions
     return ActionList(*(actions if isinstance(actions, list | tuple) else (actions,)))

@@ -1,7 +1,7 @@
-"""Every argument an estimator takes, in one table: its type, and where it goes in the request.
+"""Every argument of an estimator in one table: its type, and its member in the request.
 
-The table is a TypedDict, so that editors and type checkers complete and check the same list that
-is read here at run time. What an argument means beyond its place is left to `estimator.py`.
+The table is a TypedDict, so that editors and type checkers use the same list that is read here at
+run time. `estimator.py` handles any other meaning.
 """
 
 import os
@@ -20,20 +20,20 @@ PathText = str | os.PathLike[str]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an argument goes."""
+    """The request member of an argument."""
 
     path: str = ""
-    """The member of the request, dotted; empty when the estimator itself reads it, or nobody."""
+    """The request's member, dotted; empty if only the estimator reads it, or nothing does."""
     write: Callable[[Any], Any] | None = None
     """Turns the argument into the member's value."""
     warning: str = ""
-    """What asking for it does not get one here: said aloud when it is given."""
+    """A warning for an argument that does not have its full effect here."""
 
 
 HERE = Place()
 """Read by the estimator itself."""
 UNUSED = Place()
-"""Means nothing on one's own machine, and nothing is lost by leaving it out."""
+"""Has no effect on a local machine, and nothing is lost by ignoring it."""
 
 
 def _compression(is_disabled: bool) -> str:
@@ -41,14 +41,14 @@ def _compression(is_disabled: bool) -> str:
 
 
 def _tags(tags: Any) -> Any:
-    """A plain mapping is accepted beside the wire form."""
+    """A plain mapping is accepted besides the wire format."""
     if isinstance(tags, Mapping):
         return [{"Key": str(key), "Value": str(value)} for key, value in tags.items()]
     return tags
 
 
 def _words(given: Any) -> Any:
-    """A text is left as it is, to be refused: where it would have to be split is a guess."""
+    """A string is kept, to be rejected later: splitting it would be a guess."""
     return given if isinstance(given, str) else list(given)
 
 
@@ -57,7 +57,7 @@ def _profiler(config: ProfilerConfig | Mapping[str, Any]) -> dict[str, Any]:
 
 
 class Arguments(TypedDict, total=False):
-    """None is the same as not given, for all of them."""
+    """For all of them None means not given."""
 
     # What runs
     entry_point: Annotated[PathText | None, HERE]
@@ -133,7 +133,7 @@ class Arguments(TypedDict, total=False):
     notify: Annotated[Sequence[str] | None, Place("Trackside.Notify", _words)]
     disable_profiler: Annotated[bool | None, Place("ProfilerConfig.DisableProfiler")]
 
-    # Kept for scripts that also run elsewhere
+    # Accepted for scripts that also run elsewhere
     role: Annotated[str | None, Place("RoleArn")]
     framework_version: Annotated[str | None, UNUSED]
     py_version: Annotated[str | None, UNUSED]
@@ -178,7 +178,7 @@ RENAMED = {
     "train_volume_size": "volume_size",
     "distributions": "distribution",
 }
-"""Names of the SageMaker SDK's first version, as old notebooks write them."""
+"""Names of the SageMaker SDK's version 1, as in old notebooks."""
 
 _PLACES: dict[str, Place] = {
     name: annotation.__metadata__[0] for name, annotation in Arguments.__annotations__.items()
@@ -186,10 +186,10 @@ _PLACES: dict[str, Place] = {
 
 
 def read(options: Mapping[str, Any], *, callee: str) -> dict[str, Any]:
-    """The options under their present names, without those that are None.
+    """The options under their current names, without those that are None.
 
-    Old spellings and options that get one less than they promise are warned about, in the name of
-    whoever called `callee`. An unknown name is a TypeError, as for any Python function.
+    Old spellings and options with less than their full effect are warned about, at the caller of
+    `callee`. An unknown name is a TypeError, as for any Python function.
     """
     known: dict[str, Any] = {}
     for given, value in options.items():
@@ -209,7 +209,7 @@ def read(options: Mapping[str, Any], *, callee: str) -> dict[str, Any]:
 
 
 def to_request(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Those arguments that have a place of their own in a CreateTrainingJob request."""
+    """Arguments that have their own member in a CreateTrainingJob request."""
     request: dict[str, Any] = {}
     for name, value in arguments.items():
         place = _PLACES[name]
@@ -224,7 +224,7 @@ def to_request(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def in_arguments(failure: InvalidSpec, arguments: Mapping[str, Any]) -> InvalidSpec:
-    """The same violations, each under the argument that the caller gave."""
+    """The same violations, under the caller's argument names."""
     names = {_PLACES[name].path: name for name in arguments if _PLACES[name].path}
     return InvalidSpec(
         [

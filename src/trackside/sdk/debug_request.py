@@ -1,6 +1,6 @@
-"""The members of a request that have to do with watching: hook, rules, profiler.
+"""The request's members for monitoring: hook, rules, profiler.
 
-What the rules need saved is worked out by `rules.capture_plan`, loaded only when there are rules.
+`rules.capture_plan`, imported only if there are rules, computes what they need saved.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -30,7 +30,7 @@ def watching(
 ) -> dict[str, Any]:
     """`DebugHookConfig` with what the rules need, the rules, and the profiler if they need it.
 
-    `keys` say where the sources of rules go, `output` where tensors do unless `config` says so.
+    `keys` is where rule sources are stored, `output` where tensors are unless `config` sets it.
     """
     members: dict[str, Any] = {}
     for kind, member in _MEMBERS.items():
@@ -46,7 +46,7 @@ def watching(
 
 
 def rule_violations(rules: Sequence[AnyRule], keys: JobKeys) -> Iterator[Violation]:
-    """What is wrong with the rules, each under its place in the list."""
+    """What is wrong with the rules, by list index."""
     if not rules:
         return
     from trackside.rules.validation import parameter_violations
@@ -62,7 +62,7 @@ def rule_violations(rules: Sequence[AnyRule], keys: JobKeys) -> Iterator[Violati
 def needed(
     rules: Sequence[AnyRule], pace: PaceName, configured: Sequence[str]
 ) -> list[CollectionConfig]:
-    """What rules that name no collections of their own look at, but for what is configured."""
+    """What rules without collections of their own read, except for what is configured."""
     chosen = [rule for rule in rules if isinstance(rule, Rule) and rule.collections_to_save is None]
     if not chosen:
         return []
@@ -74,7 +74,7 @@ def needed(
 
 
 def source_files(rules: Iterable[AnyRule], keys: JobKeys) -> dict[str, Path]:
-    """The files that have to be stored with the job, by where."""
+    """Files to store with the job, by destination."""
     return {
         str(rule.source_uri(keys)): rule.source_file
         for rule in rules
@@ -91,7 +91,7 @@ def warn_of_unsaved(spec: JobSpec, rules: Sequence[AnyRule]) -> None:
 
 
 def _with_needs(hook: DebuggerHookConfig, rules: Sequence[Rule]) -> DebuggerHookConfig:
-    """Collections that the user named himself stay as they are."""
+    """Collections that the user named stay unchanged."""
     asked = list(hook.collection_configs or ())
     for rule in rules:
         asked += [each for each in rule.collections_to_save or () if each not in asked]

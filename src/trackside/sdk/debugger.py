@@ -1,6 +1,6 @@
-"""What a job captures, as the user configures it: only the request is made here.
+"""What a job captures, as the user configures it: only builds the request.
 
-Which rules watch it is in `rule.py`; what they need saved is added by `debug_request.py`.
+Rules are in `rule.py`; `debug_request.py` adds what they need saved.
 """
 
 from collections.abc import Mapping, Sequence
@@ -60,7 +60,7 @@ class DebuggerHookConfig:
 
 @dataclass(frozen=True, slots=True)
 class ProfilerConfig:
-    """How the machine is watched. What a framework profile asks for is kept and not acted upon."""
+    """How the machine is profiled. Framework profile settings are stored but have no effect."""
 
     s3_output_path: str | None = None
     """The job's output location when not given."""

@@ -1,6 +1,6 @@
-"""Downloads a job's artifacts, and the files that it kept from its working folder, to this machine.
+"""Downloads a job's artifacts and kept files to this machine.
 
-A file is written under a temporary name until it is complete.
+A file has a temporary name until it is complete.
 """
 
 import filecmp
@@ -17,18 +17,18 @@ from trackside.storage.store import Store, check_key
 
 PART_BYTES = 8 << 20
 _CLOCK_SECONDS = 0.1
-"""By which a file's time may be behind the clock."""
+"""How much a file's mtime may lag behind the clock."""
 
 
 @dataclass(frozen=True, slots=True)
 class Downloaded:
     path: Path
     existing: Path | None = None
-    """The file that has its name and stays, when it was written beside that."""
+    """The existing file that was not replaced, if this one was written next to it."""
 
 
 def download(artifact: Artifact, folder: Path, home: Path) -> Iterator[Path]:
-    """Each file once it is complete: published archives at the top, folders below their kind."""
+    """Yields each file once complete: archives at the top, folders below their kind."""
     if artifact.sha256 is not None:
         parent, _, name = artifact.uri.rpartition("/")
         location = locate(parent, home=home).child(name)
@@ -46,10 +46,10 @@ def bring_back(
 ) -> Downloaded:
     """Download a kept file to its path below `folder`.
 
-    A file there with other content stays unless `may_replace` returns true for it; then the job's
-    is written beside it, with the job's name in its own.
+    An existing file with other content stays, and the job's is written next to it, with the job's
+    name in its own; unless `may_replace` returns true for it.
     """
-    check_key(file.path)  # no name leads out of the folder
+    check_key(file.path)  # no name may lead out of the folder
     path = folder / file.path
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{job}.part")
@@ -83,7 +83,7 @@ def _below(folder: Path, location: Location, key: str) -> Path:
 
 
 def _fetch(store: Store, key: str, path: Path, sha256: str | None = None) -> Path:
-    """`DamagedTransfer` where the checksum is known and differs."""
+    """`DamagedTransfer` if the checksum is known and differs."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.part")
     digest = hashlib.sha256()

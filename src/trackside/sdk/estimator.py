@@ -1,6 +1,6 @@
-"""Estimators: what to train and how, kept until `fit` makes a job of it.
+"""Estimators: what to train and how, until `fit` makes a job of it.
 
-The list of arguments is in `arguments.py`; what becomes of them in `request.py`.
+`arguments.py` lists the arguments; `request.py` turns them into a request.
 """
 
 from abc import ABC, abstractmethod
@@ -25,12 +25,12 @@ LOCAL_ROLE = "arn:aws:iam::000000000000:role/trackside"
 
 
 def get_execution_role() -> str:
-    """A role for scripts that ask for one; nothing on one's own machine needs it."""
+    """A role for scripts that need one; it has no effect on a local machine."""
     return LOCAL_ROLE
 
 
 class _Estimator(ABC):
-    """What all estimators do. They differ in how hyperparameters are written."""
+    """The base of all estimators. They differ in how hyperparameters are encoded."""
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         self._arguments = arguments.read(options, callee=type(self).__name__)
@@ -50,10 +50,10 @@ class _Estimator(ABC):
         job_name: str | None = None,
         experiment_config: Mapping[str, Any] | None = None,
     ) -> None:
-        """Start a job; with `wait`, print its log as it comes and return when it has ended.
+        """Start a job; with `wait`, print its log as it runs and return when it has ended.
 
-        `InvalidSpec` before anything is created; `JobFailed` when the job ends that way. Stopping
-        the wait (Ctrl-C) does not stop the job.
+        `InvalidSpec` before anything is created; `JobFailed` when the job fails. Interrupting the
+        wait (Ctrl-C) does not stop the job.
         """
         jobs = known_submitter()
         fit = FitArguments(inputs=inputs, job_name=job_name, experiment=experiment_config)
@@ -72,7 +72,7 @@ class _Estimator(ABC):
             job.wait(logs=logs)
 
     def spec(self, inputs: Inputs | None = None, job_name: str | None = None) -> JobSpec:
-        """The job that `fit` would start, checked, without starting it."""
+        """The validated job that `fit` would start, without starting it."""
         fit = FitArguments(inputs=inputs, job_name=job_name)
         return make_request(self._all_arguments(), fit, self._encode, known_jobs().settings).spec
 
@@ -130,7 +130,7 @@ class _Estimator(ABC):
 
 
 class Estimator(_Estimator):
-    """Trains with any script. Hyperparameters are written as `str` makes them."""
+    """Trains with any script. Hyperparameters are encoded by `str`."""
 
     def __init__(
         self,
@@ -146,7 +146,7 @@ class Estimator(_Estimator):
 
 
 class PyTorch(_Estimator):
-    """Trains with a PyTorch script. Hyperparameters are written as JSON."""
+    """Trains with a PyTorch script. Hyperparameters are encoded as JSON."""
 
     def __init__(self, entry_point: str | None = None, /, **options: Unpack[Arguments]) -> None:
         super().__init__({**_positional(entry_point=entry_point), **options})
@@ -173,7 +173,7 @@ def _contents(files: Mapping[str, Path]) -> dict[str, bytes]:
 def _packed(request: Request, settings: Settings) -> Iterator[bytes] | None:
     """The source's archive; None when it is stored already or there is none.
 
-    What Trackside keeps for other jobs is no source, even if it lies inside the folder.
+    Trackside's own folders are excluded, even inside the source folder.
     """
     source = request.source
     if source is None or source.uri is not None or source.in_place is not None:

@@ -1,4 +1,4 @@
-"""Findings in words: what was found where, once for all tensors that have it at the same step."""
+"""Formats findings as text, grouping all tensors with the same finding at the same step."""
 
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,7 +18,7 @@ _NOTHING_TO_JUDGE = "nothing was saved to judge before the job failed"
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Findings of one rule at one step, as they are shown to a user."""
+    """Findings of one rule at one step, as shown to a user."""
 
     head: str
     message: str
@@ -27,30 +27,30 @@ class Notice:
 
 
 class FindingFormatter:
-    """Says each advice once: the tenth layer, or rule, needs the same as the first.
+    """Prints each advice once: it is the same for the tenth layer, or rule, as for the first.
 
-    What a diagnosis has said, its findings do not say again.
+    What a diagnosis says is not repeated for its findings.
     """
 
     def __init__(
         self, *, columns: int | None = None, paint: Callable[[str], str] | None = None
     ) -> None:
-        """`columns` of the terminal, for wrapping; `paint` makes the first line stand out."""
+        """`columns` of the terminal, for wrapping; `paint` highlights the first line."""
         self._columns = columns
         self._paint = paint or str
         self._advised: set[str] = set()
 
     def text(self, findings: Iterable[Finding]) -> str:
-        """Whole lines."""
+        """Complete lines."""
         return "".join(f"{line}\n" for notice in notices(findings) for line in self._lines(notice))
 
     def standing(
         self, configuration: str, status: str, details: str = "", *, has_failed: bool = False
     ) -> str:
-        """Whole lines: how a rule stands and, when it could not judge, why not.
+        """Complete lines: a rule's status and, if it could not judge, why.
 
-        For a job that `has_failed` it is no news that nothing was saved, and how to save something
-        is no advice: the failure tells what there is to do.
+        For a job that `has_failed`, missing data and advice on how to save some are left out: the
+        failure says what to do.
         """
         if has_failed and status == RuleStatus.ERROR and details.startswith(NOTHING_SAVED):
             return one_line(f"{configuration}: {_NOTHING_TO_JUDGE}") + "\n"
@@ -61,7 +61,7 @@ class FindingFormatter:
         return "".join(f"{line}\n" for line in lines)
 
     def diagnoses(self, diagnoses: Sequence["Diagnosis"]) -> str:
-        """Whole lines, the likeliest first; "" when there are none."""
+        """Complete lines, most likely first; "" if there are none."""
         lines = [line for each in diagnoses for line in self._diagnosis(each)]
         return "".join(f"{line}\n" for line in lines)
 

@@ -1,9 +1,9 @@
-"""Which commit a job's code is of, as far as its folder says: the commit, its branch, where it came
-from, and whether tracked files were changed since.
+"""Reads the Git state of a job's code: the commit, its branch, its remote, and whether tracked
+files were changed since.
 
-All but the last is read from `.git` itself. Whether files were changed only `git` knows: it is
-started where there is a `.git`, runs while the source is packed, and is not waited for longer
-than a moment. Nothing here fails a job.
+All but the last is read from `.git` itself. Only `git` knows whether files were changed: it is
+started if there is a `.git`, runs while the source is packed, and gets a short timeout. Nothing
+here fails a job.
 """
 
 import os
@@ -18,12 +18,12 @@ from trackside.records.spec import BRANCH_MOST, COMMIT, REMOTE_MOST, GitState, J
 from trackside.sdk.locations import is_remote
 from trackside.sdk.program import has_source, is_script
 
-if TYPE_CHECKING:  # loaded where there is a repository: most of a job's start is imports
+if TYPE_CHECKING:  # imported only if there is a repository: most of a job's start is imports
     import subprocess
 
 WAIT_SECONDS = 1.0
 _MOST_REFERENCES = 10
-"""From HEAD to a commit: one leads to another."""
+"""Links from HEAD to a commit."""
 _SECTION = re.compile(r'\s*\[remote\s+"(?P<name>[^"]*)"\]')
 _URL = re.compile(r"\s*url\s*=\s*(?P<url>.*?)\s*$")
 _STATUS = ("git", "--no-optional-locks", "-c", "core.fsmonitor=false", "status")
@@ -32,8 +32,9 @@ _OF_TRACKED = ("--porcelain", "--untracked-files=no", "--ignore-submodules=dirty
 
 @contextmanager
 def reading_git(arguments: Mapping[str, Any]) -> Iterator["GitReader"]:
-    """At the folder that these arguments of an estimator have the source in; at nothing for one in
-    storage, and for an image's own program."""
+    """For the source folder of these estimator arguments; nothing for one in storage, and for an
+    image's own program.
+    """
     git = GitReader(_folder(arguments))
     try:
         yield git
@@ -81,7 +82,7 @@ class GitReader:
         )
 
     def _is_changed(self) -> bool | None:
-        """None when git is not there, refuses, or takes too long."""
+        """None when git is missing, refuses, or takes too long."""
         if self._status is None:
             return None
         import subprocess
@@ -114,12 +115,12 @@ class _Repository:
             if place.is_dir():
                 return cls(place)
             output = _text(place)
-            if output.startswith("gitdir:"):  # a working tree of its own, or a submodule
+            if output.startswith("gitdir:"):  # a worktree, or a submodule
                 return cls(each / output.removeprefix("gitdir:").strip())
         return None
 
     def head(self) -> tuple[str, str]:
-        """The commit and the branch; "" for what there is none of."""
+        """The commit and the branch; "" if there is none."""
         text, branch = _text(self._git / "HEAD"), ""
         for _ in range(_MOST_REFERENCES):
             if not text.startswith("ref:"):
@@ -130,7 +131,7 @@ class _Repository:
         return "", branch
 
     def remote(self) -> str:
-        """The address of `origin`, or of the only one, without what could be a secret."""
+        """The address of `origin`, or of the only remote, without possible secrets."""
         found = dict(self._remotes())
         url = found.get("origin") or (next(iter(found.values())) if len(found) == 1 else "")
         return without_secrets(url)
@@ -158,12 +159,12 @@ class _Repository:
 
 
 def without_secrets(url: str) -> str:
-    """Also without the user of `https://`, who may be a token; `git@host:path` stays."""
+    """Also without the user of `https://`, which may be a token; `git@host:path` stays."""
     from urllib.parse import urlsplit, urlunsplit
 
     try:
         parts = urlsplit(url)
-    except ValueError:  # no address that anybody could use
+    except ValueError:  # not a usable address
         return ""
     if not parts.scheme or not parts.netloc:
         return url
@@ -188,7 +189,7 @@ def _started(folder: Path) -> "subprocess.Popen[bytes] | None":
 
 
 def _text(path: Path) -> str:
-    """Empty when there is no such file, or it is none that a repository has."""
+    """Empty if the file does not exist or is invalid."""
     with suppress(OSError, UnicodeDecodeError):
         return os.fsdecode(path.read_bytes()).strip()
     return ""

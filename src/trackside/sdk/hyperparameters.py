@@ -1,4 +1,4 @@
-"""Hyperparameters on the wire: the user's own, and those that tell the toolkit what to start."""
+"""Hyperparameters on the wire: the user's own, and those that tell the toolkit what to run."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -8,16 +8,16 @@ from trackside.errors import InvalidSpec, Violation
 
 DEFAULT_LOG_LEVEL = 20
 REGION = "us-east-1"
-"""Sent because scripts and the toolkit expect one; no region is ever asked for anything."""
+"""Sent because scripts and the toolkit expect one; no region is ever contacted."""
 
 
 def as_json(value: Any) -> str:
-    """How framework estimators write a value: `True` is `true`, `"abc"` is `"abc"` in quotes."""
+    """How framework estimators encode a value: `True` is `true`, `"abc"` is `"abc"` in quotes."""
     return json.dumps(value)
 
 
 def as_text(value: Any) -> str:
-    """How the generic estimator writes a value: what `str` makes of it."""
+    """How the generic estimator encodes a value: by `str`."""
     return str(value)
 
 
@@ -36,7 +36,7 @@ def encoded(parameters: Mapping[str, Any], encode: Callable[[Any], str]) -> dict
 
 
 def script(program: str, source: str, job_name: str, log_level: int | str) -> dict[str, Any]:
-    """What starts a script of the user's; JSON-encoded by every estimator."""
+    """Those that start a user's script; JSON-encoded by every estimator."""
     return {
         "sagemaker_program": program,
         "sagemaker_submit_directory": source,
@@ -47,7 +47,7 @@ def script(program: str, source: str, job_name: str, log_level: int | str) -> di
 
 
 def distributed(distribution: Mapping[str, Any], instance_type: str) -> dict[str, Any]:
-    """How the processes of several hosts are started; empty when the option is switched off."""
+    """How to start the processes of several hosts; empty if the option is off."""
     if not distribution:
         return {}
     known = {"torch_distributed": _torchrun, "pytorchddp": _ddp, "mpi": _mpi}
@@ -80,6 +80,6 @@ def _mpi(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _processes(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The toolkit reads this one name for MPI and torchrun alike."""
+    """The toolkit reads this one name for both MPI and torchrun."""
     number = options.get("processes_per_host")
     return {} if number is None else {"sagemaker_mpi_num_of_processes_per_host": int(number)}

@@ -1,4 +1,4 @@
-"""What a job reads: channels, from whatever form the user gave to `fit`."""
+"""Input channels, from any form accepted by `fit`."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ class ShuffleConfig:
 
 @dataclass(frozen=True, slots=True)
 class TrainingInput:
-    """One channel's data. Only the location is needed; the rest has the contract's defaults."""
+    """One channel's data. Only the location is required; the rest has SageMaker's defaults."""
 
     s3_data: PathText
     """An s3://, gs://, az:// or file:// location, or a path on this machine."""

@@ -1,4 +1,4 @@
-"""One job, by its name: its status, its log, how to stop it."""
+"""One job by its name: status, log, stop, downloads."""
 
 import os
 import sys
@@ -15,7 +15,7 @@ from trackside.sdk.known_jobs import known_reader
 from trackside.sdk.user_warnings import caution
 from trackside.texts.shown_names import shown_name, wire_name
 
-if TYPE_CHECKING:  # loaded by the first question about a job, after its start
+if TYPE_CHECKING:  # imported when a job is first queried, after its start
     from trackside.jobs.artifacts import Artifact
     from trackside.jobs.job_service import JobReader, JobService
     from trackside.jobs.kept_files import KeptFile
@@ -26,7 +26,8 @@ if TYPE_CHECKING:  # loaded by the first question about a job, after its start
 
 Logs = bool | str | Sequence[str]
 """What `wait` prints: True or "All" for everything, "Training" for statuses and log, "Rules" for
-what the rules find and come to, False or "None" for nothing. Several in a list."""
+findings and statuses of rules, False or "None" for nothing. Several in a list.
+"""
 
 
 def attach(name: str) -> "TrainingJob":
@@ -37,7 +38,7 @@ def attach(name: str) -> "TrainingJob":
 
 
 def is_watched(described: Mapping[str, Any]) -> bool:
-    """Whether a job that is described so has rules."""
+    """Whether a job with this description has rules."""
     members = ("DebugRuleConfigurations", "ProfilerRuleConfigurations")
     return any(described.get(member) for member in members)
 
@@ -52,7 +53,7 @@ def rule_statuses(described: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 class TrainingJob:
     def __init__(self, name: str, jobs: "JobReader | Callable[[], JobReader]") -> None:
-        """`name` as it is on the wire, or as it is shown."""
+        """`name` as on the wire, or as displayed."""
         self.name = shown_name(name)
         self._wire_name = wire_name(name)
         self._known = jobs
@@ -71,7 +72,7 @@ class TrainingJob:
 
     @property
     def job_name(self) -> str:
-        """As AWS's clients know it."""
+        """The name that AWS's clients use."""
         return self._wire_name
 
     @property
@@ -104,11 +105,11 @@ class TrainingJob:
         return f"{described['Trackside']['output']}/trackside/curves"
 
     def wait(self, logs: Logs = "All") -> None:
-        """Return when the job has ended, printing its log as it comes. `JobFailed` if it failed;
-        one that was stopped gets a warning, as from SageMaker's SDK: see `raise_unless_completed`.
+        """Return when the job has ended, printing its log as it runs. `JobFailed` if it failed; a
+        stopped job causes a warning, as in SageMaker's SDK: see `raise_unless_completed`.
 
-        A person is spared the script's thirty variables at its beginning; a file gets every line.
-        Where rules are printed, they are waited for too.
+        A terminal does not show the script's thirty variables at its beginning; a file gets every
+        line. If rules are printed, they are waited for too.
         """
         kinds = _kinds(logs)
         if not kinds:
@@ -133,20 +134,22 @@ class TrainingJob:
             raise failure
 
     def raise_unless_completed(self) -> None:
-        """Of a job that has ended: `JobFailed` if it failed, `JobStopped` if a rule, its time limit
-        or somebody cut it off."""
+        """For a finished job: `JobFailed` if it failed, `JobStopped` if it was stopped by a rule,
+        its time limit or a user.
+        """
         self.raise_failure()
         stopped = self._jobs.stop_of(self._wire_name)
         if stopped is not None:
             raise stopped
 
     def follow(self) -> "Iterator[History | LogLine]":
-        """Its log as it comes, and its history at each change; the end comes last."""
+        """Its log as it is written, and its history at each change; the final one comes last."""
         return self._jobs.follow(self._wire_name)
 
     def follow_all(self) -> "Iterator[History | LogLine | Findings | Evaluation]":
-        """The same, with what its rules find and come to: several findings at a time, and a rule
-        whenever its status is another. Ends when the job and its rules have."""
+        """The same, with the rules' results: several findings at a time, and each rule whose status
+        has changed. Ends when the job and its rules have.
+        """
         return self._jobs.follow_all(self._wire_name)
 
     def findings(self) -> "list[Finding]":
@@ -156,10 +159,10 @@ class TrainingJob:
     def logs(
         self, host: str | None = None, follow: bool = False, after: "SeenLogs | None" = None
     ) -> "Iterator[LogLine]":
-        """Its log so far or, following, until the job has ended and every byte was given.
+        """Its log so far or, following, until the job has ended and every byte was returned.
 
-        `after` has for each host the `end` of the last line already seen, as it is or as JSON gives
-        it back; hosts that are not in it are read from the beginning.
+        `after` has for each host the `end` of the last line already read, as it is or decoded from
+        JSON; hosts that are not in it are read from the beginning.
         """
         return self._jobs.logs(self._wire_name, host=host, follow=follow, after=after)
 
@@ -171,12 +174,13 @@ class TrainingJob:
         return self._jobs.artifacts(self._wire_name)
 
     def kept_files(self) -> "list[KeptFile]":
-        """What its script has left in its working folder, by path."""
+        """Files that its script wrote to its working folder, by path."""
         return [file for artifact in self.artifacts() for file in artifact.files]
 
     def bring_back(self, folder: str | os.PathLike[str] = ".") -> list[Path]:
-        """Copy those files here, each to its own path below `folder`. One that is another file here
-        already stays; the job's is then written beside it, with the job's name in its own."""
+        """Download those files, each to its own path below `folder`. An existing different file
+        stays; the job's is then written next to it, with the job's name in its own.
+        """
         from trackside.sdk.download import bring_back  # rarely needed
 
         found = (
@@ -190,7 +194,7 @@ class TrainingJob:
 
     @property
     def model_data(self) -> str:
-        """Where the model is. `JobNotFinished` before it is there; a failed job has none."""
+        """Where the model is. `JobNotFinished` before it exists; a failed job has none."""
         described = self.describe()
         if described["TrainingJobStatus"] not in (Status.COMPLETED, Status.STOPPED):
             raise JobNotFinished(
@@ -234,7 +238,7 @@ _KINDS: dict[str, tuple[str, ...]] = {
 
 
 def _kinds(logs: Logs) -> frozenset[str]:
-    """Of "Training" and "Rules" those that are to be printed."""
+    """Which of "Training" and "Rules" to print."""
     if isinstance(logs, bool):
         return frozenset(_KINDS["All" if logs else "None"])
     wanted = [logs] if isinstance(logs, str) else logs

@@ -1,6 +1,6 @@
-"""The jobs that this process works with: a server's if one is configured, else this machine's.
+"""Returns the jobs service of this process: a server's if one is configured, else this machine's.
 
-Each function returns a part of `JobService`, and loads only what that part needs.
+Each function returns a part of `JobService`, and imports only what that part needs.
 """
 
 from typing import TYPE_CHECKING
@@ -49,7 +49,7 @@ def known_submitter() -> "JobSubmitter":
 
 
 def jobs_of_this_machine(action: str) -> "Jobs":
-    """For what works only beside the job folders. `OnlyAtServer` if a server is configured."""
+    """For features that need the job folders. `OnlyAtServer` if a server is configured."""
     settings = Settings.load()
     server = chosen_server(environment(), settings.home)
     if server is not None:

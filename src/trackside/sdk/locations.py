@@ -1,4 +1,4 @@
-"""Locations as users write them, made independent of the folder they are written in."""
+"""Makes locations as users write them independent of the current folder."""
 
 import os
 
@@ -6,7 +6,7 @@ _SCHEME = "://"
 
 
 def location(given: str | os.PathLike[str]) -> str:
-    """A URI stays as it is; a path becomes absolute, because the job runs in another folder."""
+    """A URI is unchanged; a path becomes absolute, because the job runs in another folder."""
     text = os.fspath(given)
     if not text or _SCHEME in text:
         return text

@@ -1,5 +1,4 @@
-"""Job names: one that was given, checked, or a base that says what runs, and the moment, so that
-no two are the same."""
+"""Job names: a given one, validated, or a unique one from a base and the current time."""
 
 import re
 from collections.abc import Iterator
@@ -10,7 +9,7 @@ from trackside.texts.shown_names import JOB_NAME, MOST_CHARACTERS, wire_name
 
 
 def unique_name(base: str, now: datetime | None = None) -> str:
-    """`<base>-YYYY-MM-DD-HH-MM-SS-mmm`, the base cut so that all of it has 63 characters."""
+    """`<base>-YYYY-MM-DD-HH-MM-SS-mmm`, the base cut so that the name has at most 63 characters."""
     moment = now or datetime.now(UTC)
     stamp = f"{moment:%Y-%m-%d-%H-%M-%S}-{moment.microsecond // 1000:03d}"
     room = MOST_CHARACTERS - len(stamp) - 1
@@ -18,7 +17,7 @@ def unique_name(base: str, now: datetime | None = None) -> str:
 
 
 def name_problems(given: str) -> Iterator[Violation]:
-    """Of a name with `.` or `_` too, which the wire has not."""
+    """Also accepts `.` and `_`, which the wire format does not."""
     wire = wire_name(given)
     if re.fullmatch(JOB_NAME, wire) and len(wire) <= MOST_CHARACTERS:
         return

@@ -1,4 +1,4 @@
-"""A followed job as plain lines: what `fit` shows, and the command line without a terminal."""
+"""Prints a followed job as plain lines: for `fit`, and for the command line without a terminal."""
 
 import builtins
 from codecs import IncrementalDecoder, getincrementaldecoder
@@ -21,13 +21,13 @@ PRINTED: dict[str, tuple[type, ...]] = {
     "Training": (History, LogLine),
     "Rules": (tuple, Evaluation),
 }
-"""The items of `follow_all` that whoever asks for one or the other is shown."""
+"""The items of `follow_all` that are printed for each kind."""
 
 
 class LinePrinter:
-    """Writes status changes and findings as lines of their own, between the lines of the log.
+    """Prints status changes and findings as lines of their own, between the lines of the log.
 
-    With several hosts each line says whose it is. The text of a log is passed on as it is.
+    With several hosts each line has its host's name. The log's text is passed through unchanged.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class LinePrinter:
 
 
 def shown_on(out: TextIO, items: Iterable[Item]) -> Iterator[Item]:
-    """What is printed there of a job that is followed: everything, unless a person reads it."""
+    """What is printed there of a followed job: everything, unless a person reads it."""
     folding = ToolkitLines() if _is_read_by_a_person(out) else None
     for item in items:
         if folding is None or not isinstance(item, LogLine) or folding.is_shown(item):
@@ -82,7 +82,7 @@ def shown_on(out: TextIO, items: Iterable[Item]) -> Iterator[Item]:
 
 
 def changes(before: History | None, after: History) -> Iterator[Transition]:
-    """The statuses that are new, or whose message is."""
+    """Statuses that are new, or whose message has changed."""
     known = before.transitions if before else ()
     for index, transition in enumerate(after.transitions):
         if index >= len(known) or known[index].message != transition.message:
@@ -95,8 +95,8 @@ def status_line(transition: Transition) -> str:
 
 
 def _is_read_by_a_person(out: TextIO) -> bool:
-    """At a terminal, or in a notebook, whose output is none."""
-    is_terminal = getattr(out, "isatty", bool)  # what scripts put in its place may not know
+    """At a terminal, or in a notebook, whose output is not a terminal."""
+    is_terminal = getattr(out, "isatty", bool)  # a script's replacement stream may not have it
     return is_terminal() or hasattr(builtins, "__IPYTHON__")
 
 

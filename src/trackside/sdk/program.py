@@ -1,6 +1,6 @@
-"""A module or a command in place of a script: what can be wrong with it before the job exists.
+"""Checks a module or command that is run instead of a script, before the job exists.
 
-The folder that it runs in is packed as a script's source_dir is; `source` does that.
+Its folder is packed like a script's source_dir, by `source`.
 """
 
 import os
@@ -28,7 +28,7 @@ def has_source(arguments: Mapping[str, Any]) -> bool:
 
 
 def base_of_program(arguments: Mapping[str, Any]) -> str | None:
-    """What names the job: the script or module, also inside of a command."""
+    """The base of the job's name: the script or module, also inside a command."""
     if "module" in arguments:
         return f"{arguments['module'].rpartition('.')[2]}.py"
     words: Sequence[str] = arguments.get("command", ())
@@ -39,7 +39,7 @@ def base_of_program(arguments: Mapping[str, Any]) -> str | None:
 
 
 def check_kind(arguments: Mapping[str, Any]) -> None:
-    """`InvalidSpec` when it cannot even be known what is to run."""
+    """`InvalidSpec` when it is unclear what to run."""
     given = [name for name in _KINDS if name in arguments]
     if len(given) > 1:
         advice = f"cannot be given with {' and '.join(given[:-1])}"
@@ -55,7 +55,7 @@ def check_kind(arguments: Mapping[str, Any]) -> None:
 
 
 def problems(arguments: Mapping[str, Any], python: str, *, runs_here: bool) -> Iterator[Violation]:
-    """Of all that is not a script's file. `python` is the job's interpreter."""
+    """Problems other than with a script's file. `python` is the job's interpreter."""
     if has_source(arguments) and not is_script(arguments):
         yield from _folder_problems(arguments)
     if "command" not in arguments:
@@ -69,7 +69,7 @@ def problems(arguments: Mapping[str, Any], python: str, *, runs_here: bool) -> I
 
 
 def in_place_problems(arguments: Mapping[str, Any], *, runs_here: bool) -> Iterator[Violation]:
-    """Of a job that is to run in a folder of this machine itself."""
+    """For a job that runs directly in a folder of this machine."""
     if not arguments.get("in_place"):
         return
     folder = arguments.get("source_dir") or os.curdir
@@ -101,7 +101,7 @@ def _folder_problems(arguments: Mapping[str, Any]) -> Iterator[Violation]:
 
 
 def _clashes(arguments: Mapping[str, Any]) -> Iterator[Violation]:
-    """A command is run as it is given: nothing is added to it, nor put before it."""
+    """A command is run as given: nothing is appended or prepended."""
     if hyperparameters := arguments.get("hyperparameters"):
         advice = "are not added to a command; write them into it, or name a script or module"
         yield Violation("hyperparameters", [*hyperparameters], advice)

@@ -1,6 +1,6 @@
-"""From an estimator's arguments to one validated job: the spec, and the source it will run.
+"""Turns an estimator's arguments into one validated job: the spec, and its source.
 
-Nothing is created here; every problem found is reported together.
+Nothing is created here; all problems are reported together.
 """
 
 import os
@@ -45,9 +45,9 @@ from trackside.texts.shown_names import wire_name
 class Request:
     spec: JobSpec
     source: Source | None
-    """What to pack; None when an image brings its own program."""
+    """What to pack; None when an image contains the program."""
     files: Mapping[str, Path] = field(default_factory=dict)
-    """Other files that go with the job, by where they are stored."""
+    """Other files of the job, by where they are stored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,15 +65,15 @@ def make_request(
     encode: Callable[[Any], str],
     settings: Settings,
 ) -> Request:
-    """`InvalidSpec` carries everything that is wrong with the arguments and the source."""
-    # A server has its own table of images, and its own error for what is not in it.
+    """`InvalidSpec` lists everything that is wrong with the arguments and the source."""
+    # A server has its own table of images, and reports an unknown image itself.
     violations: list[Violation] = [*_image_problems(arguments)] if settings.runs_here else []
     check_kind(arguments)
     image, entry = arguments.get("image_uri"), arguments.get("entry_point")
     runs = os.fspath(entry) if entry else base_of_program(arguments)
     base = arguments.get("base_job_name") or base_of(runs, image)
     violations += name_problems(fit.job_name) if fit.job_name else ()
-    # An invalid name is reported once, as it was given.
+    # An invalid name is reported once, as given.
     name = unique_name(base) if violations or not fit.job_name else wire_name(fit.job_name)
     request = to_request(arguments)
     request["TrainingJobName"] = name
@@ -115,7 +115,7 @@ def make_request(
 def _collected(
     violations: list[Violation], arguments: Mapping[str, Any] | None = None
 ) -> Iterator[None]:
-    """Collects what is wrong and continues; with arguments, under the names the caller knows."""
+    """Collects violations and continues; with arguments, under the caller's names."""
     try:
         yield
     except InvalidSpec as failure:
@@ -140,7 +140,7 @@ def _image_problems(arguments: Mapping[str, Any]) -> Iterator[Violation]:
 def _set_interpreter(
     request: dict[str, Any], settings: Settings, violations: list[Violation]
 ) -> None:
-    """The interpreter by its full path, links kept: a virtual environment is known by its link."""
+    """The interpreter's absolute path, links kept: a virtual environment is known by its link."""
     options = request.get("Trackside", {})
     given = options.get("Python") or settings.python
     if not given or not settings.runs_here:
@@ -167,7 +167,7 @@ def _source(
         arguments["entry_point"],
         os.curdir if runs_in_place and folder is None else folder,
         arguments.get("dependencies", ()),
-        # Another interpreter may know another Python.
+        # Another interpreter may have another Python version.
         check_syntax=settings.runs_here
         and os.path.realpath(interpreter) == os.path.realpath(sys.executable),
     )

@@ -1,4 +1,4 @@
-"""Which rules watch a job, as the user configures them. `trackside.rules` evaluates them."""
+"""The rules of a job, as the user configures them. `trackside.rules` evaluates them."""
 
 import hashlib
 import os
@@ -16,17 +16,17 @@ from trackside.sdk.locations import is_remote, location
 
 RULES_IMAGE = f"trackside/{BUILT_IN_RULES}:latest"
 EVALUATOR_IMAGE = f"trackside/{CUSTOM_RULES}:latest"
-"""Readers go by the repository's name, whatever the registry."""
+"""Readers check only the repository's name, not the registry."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AnyRule(ABC):
-    """What all rules of a job have. Names are the SageMaker SDK's."""
+    """The base of all rules. Names are the SageMaker SDK's."""
 
     name: str
     image_uri: str = RULES_IMAGE
     rule_parameters: Mapping[str, Any] = field(default_factory=dict)
-    """With `rule_to_invoke`, which says what is evaluated; the name is free text."""
+    """With `rule_to_invoke`, which selects the rule; the name is free text."""
     source: str | None = None
     """The file of a custom rule, on this machine or in storage."""
     container_local_output_path: str | None = None
@@ -66,7 +66,7 @@ class AnyRule(ABC):
         return Path(os.path.abspath(os.path.expanduser(self.source)))
 
     def source_uri(self, job: JobKeys) -> str | None:
-        """Where the evaluator finds the file: by content, so that rules of one file share it."""
+        """Where the evaluator finds the file: by content, so that rules in one file share it."""
         file = self.source_file
         if file is None:
             return self.source
@@ -80,7 +80,7 @@ class Rule(AnyRule):
 
     other_trials: Sequence[str] = ()
     collections_to_save: Sequence[CollectionConfig] | None = None
-    """None: what the rule needs, no more; the losses for rules that cannot say."""
+    """None: what the rule needs, no more; the losses for rules without that information."""
     actions: ActionList | None = None
 
     @classmethod
@@ -95,7 +95,7 @@ class Rule(AnyRule):
         collections_to_save: Sequence[CollectionConfig] | None = None,
         actions: Actions | None = None,
     ) -> "Rule":
-        """A built-in rule. Collections given here are saved in place of those that it needs."""
+        """A built-in rule. Collections given here are saved instead of those it needs."""
         base = built_in(base_config) if isinstance(base_config, str) else base_config
         if not isinstance(base, Rule):
             raise TypeError(f"{base!r} is no tensor rule. Use ProfilerRule.sagemaker for it.")
@@ -128,8 +128,9 @@ class Rule(AnyRule):
         collections_to_save: Sequence[CollectionConfig] | None = None,
         actions: Actions | None = None,
     ) -> "Rule":
-        """A rule of your own: a class or function of the file `source`, or without one the name
-        under which an installed package offers it. It needs no image and no instance."""
+        """A custom rule: a class or function in the file `source`, or without one the name under
+        which an installed package provides it. It needs no image and no instance.
+        """
         return cls(
             name=name,
             image_uri=image_uri or EVALUATOR_IMAGE,

@@ -1,6 +1,7 @@
-"""The built-in rules by the names under which scripts ask for them, and what rules may do.
+"""The built-in rules by SageMaker's names, and the actions of rules.
 
-Called with a rule's parameters, each gives the rule: `rule_configs.dead_relu(threshold_layer=80)`.
+Called with a rule's parameters, each returns the rule:
+`rule_configs.dead_relu(threshold_layer=80)`.
 """
 
 from functools import partial

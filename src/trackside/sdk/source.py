@@ -1,6 +1,6 @@
 """The user's code: checked before anything is created, then packed as sourcedir.tar.gz.
 
-Reading files on the job's side is left to the toolkit; compressing to `trackside.files.archive`.
+The toolkit unpacks it in the job; `trackside.files.archive` compresses.
 """
 
 import os
@@ -33,22 +33,22 @@ LEFT_OUT = frozenset(
         "node_modules",
     }
 )
-"""Never packed, wherever they are; nor is a virtual environment, known by its pyvenv.cfg."""
+"""Never packed, wherever they are; nor is a virtual environment, recognized by its pyvenv.cfg."""
 
 IGNORE_FILE = ".tracksideignore"
-"""Goes with a script that is packed alone: it says what the script leaves that is not kept."""
+"""Packed along with a single script: it names the outputs that are not kept."""
 
 PathText = str | os.PathLike[str]
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What a job runs: a program inside files of this machine, or inside an archive elsewhere."""
+    """What a job runs: a program in files of this machine, or in an archive elsewhere."""
 
     program: str
-    """The entry point as the toolkit finds it below the code folder; empty when it is no file."""
+    """The entry point relative to the code folder; empty when it is not a file."""
     uri: str | None = None
-    """An archive that is there already; nothing is packed then."""
+    """An existing archive; nothing is packed then."""
     parts: tuple[Path, ...] = ()
     """Folders whose content goes to the archive's root, and single files."""
     named: tuple[Path, ...] = ()
@@ -71,7 +71,7 @@ def find_source(
     *,
     check_syntax: bool = True,
 ) -> Source:
-    """Where the code is. `InvalidSpec` names everything that would stop the job from starting."""
+    """Find the code. `InvalidSpec` names everything that would prevent the job from starting."""
     program = os.fspath(entry_point)
     if source_dir is not None and is_remote(source_dir):
         return _remote(_normal(program), os.fspath(source_dir), dependencies)
@@ -95,7 +95,7 @@ def find_source(
 
 
 def find_folder(source_dir: PathText | None, dependencies: Sequence[PathText] = ()) -> Source:
-    """The same for a module or a command, which runs in a folder: the present one if not named."""
+    """The same for a module or a command, which runs in a folder: the current one by default."""
     if source_dir is not None and is_remote(source_dir):
         return _remote("", os.fspath(source_dir), dependencies)
     folder = Path(os.path.abspath(os.path.expanduser(source_dir or ".")))
@@ -139,7 +139,7 @@ def _normal(program: str) -> str:
 
 
 def _inside(program: str, folder: Path) -> str:
-    """The program relative to the folder, for a path inside it; anything else as it came."""
+    """The program relative to the folder if it is inside; otherwise unchanged."""
     program = os.path.expanduser(program)
     if os.path.isabs(program):
         relative = os.path.relpath(program, folder)
@@ -191,7 +191,7 @@ def _notebook(script: Path) -> str:
 def _missing(script: Path, given: str) -> str:
     folder = script.parent
     advice = f"does not exist: there is no {str(script)!r}"
-    # The commonest slip: the path is given from here, although source_dir is given too.
+    # The most common mistake: the path is relative to here although source_dir is given too.
     if os.path.isfile(given) and not os.path.isabs(given):
         return f"{advice}. It is named relative to source_dir: write {os.path.basename(given)!r}"
     scripts = _scripts(folder)
@@ -227,7 +227,7 @@ def _members(
 def _walk(
     folder: Path, into: str, skipped: frozenset[str], above: tuple[str, ...]
 ) -> Iterator[archive.Source]:
-    """Links are followed, as their targets will not be where the job runs; never in a circle."""
+    """Links are followed, as their targets do not exist where the job runs; never in a circle."""
     for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
         if entry.name in LEFT_OUT:
             continue

@@ -1,4 +1,4 @@
-"""Warnings that show the user's own line, however deep in this package they arise."""
+"""Warnings that point to the user's own line, however deep in this package they are raised."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""Names of smdebug's that can be imported, not used: scripts import much that they never call."""
+"""Names of smdebug that can be imported but not used: scripts import much that they never call."""
 
 import logging
 from functools import cache
@@ -19,13 +19,14 @@ OTHER_FRAMEWORKS = (
 
 
 def not_offered(name: str, instead: str) -> Any:
-    """A class whose constructor raises; `instead` is the way out."""
+    """A class whose constructor raises; `instead` says what to use."""
     return type(name, (_NotOffered,), {"__doc__": instead, "__module__": "smdebug"})
 
 
 def no_hook(framework: str) -> Any:
-    """`get_hook` of a framework that is not watched: it returns None, as without smdebug's
-    configuration, and scripts that check it continue."""
+    """`get_hook` of an unsupported framework: it returns None, as without smdebug's configuration,
+    and scripts that check it continue.
+    """
 
     def get_hook(*args: Any, **kwargs: Any) -> None:
         _say_unwatched(framework)

@@ -40,7 +40,7 @@ def create_trial(
 ) -> Trial | ProfilerTrial:
     """The options are those of `trackside.capture.trial.create_trial`, and tune its reader.
 
-    In `output_dir` the original's reader leaves files; this one leaves none.
+    The original writes files to `output_dir`; this one writes none.
     """
     if profiler:
         return ProfilerTrial(str(path).strip(), name)

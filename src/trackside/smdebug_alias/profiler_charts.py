@@ -1,4 +1,4 @@
-"""The charts of smdebug's profiler notebooks: their names, and what replaces them."""
+"""The charts of smdebug's profiler notebooks: their names, and their replacements."""
 
 from trackside.smdebug_alias.not_offered import CHARTS, not_offered
 

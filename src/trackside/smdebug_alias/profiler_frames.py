@@ -1,4 +1,4 @@
-"""Profiler output as tables of pandas, with the columns of smdebug's."""
+"""Profiler output as pandas tables, with smdebug's columns."""
 
 from collections.abc import Collection
 from typing import Any
@@ -16,7 +16,7 @@ _FRAMEWORK = (
 
 
 class PandasFrame:
-    """Moments called `…_us` count from the first figure of the machine."""
+    """Times named `…_us` count from the machine's first figure."""
 
     def __init__(
         self, path: str, use_in_memory_cache: bool = False, scan_interval: int = 5 * 10**9
@@ -54,7 +54,7 @@ class PandasFrame:
     def get_profiler_data_by_step(
         self, start_step: int, end_step: int, cache_metrics: bool = False
     ) -> tuple[Any, Any]:
-        """From the start of one step up to the start of another (not included)."""
+        """From the start of one step up to the start of another (exclusive)."""
         events = self.framework_metrics_reader.get_events_by_step(start_step, end_step)
         start = min((each.start_time for each in events), default=0)
         end = max((each.end_time for each in events), default=0)

@@ -1,6 +1,6 @@
 """smdebug's readers of profiler output: figures of the machine, and times of steps.
 
-One reader for folders and object storage alike; the original's two names for it stay.
+One reader for both folders and object storage, under the original's two names.
 """
 
 from pathlib import Path
@@ -25,7 +25,7 @@ class MetricsReaderBase:
         self._trial.profile.advance()
 
     def get_timestamp_of_first_available_file(self) -> int:
-        """Microseconds since the epoch; 0 as long as there is nothing."""
+        """Microseconds since the epoch; 0 while there is nothing."""
         return min(self._moments(), default=0)
 
     def get_timestamp_of_latest_available_file(self) -> int:
@@ -39,8 +39,9 @@ class MetricsReaderBase:
         event_type: str | None = None,
         file_suffix_filter: Any = None,
     ) -> list[Any]:
-        """From `start_time` up to `end_time` (not included), by time; what was timed counts by its
-        start. `event_type` is cpu, gpu, … of figures, else a phase (`Step:ModeKeys.TRAIN`)."""
+        """From `start_time` up to `end_time` (exclusive), by time; timed events count by their
+        start. `event_type` is cpu, gpu, … of figures, else a phase (`Step:ModeKeys.TRAIN`).
+        """
         found = self._between(_microseconds(start_time, unit), _microseconds(end_time, unit))
         return [each for kind, each in found if event_type in (None, kind)]
 
@@ -49,7 +50,7 @@ class MetricsReaderBase:
         raise NotImplementedError
 
     def _moments(self) -> list[int]:
-        """Of the first and the last record of each host or process."""
+        """The times of the first and the last record of each host or process."""
         raise NotImplementedError
 
     def _profile(self) -> Any:
@@ -69,7 +70,7 @@ class SystemMetricsReader(MetricsReaderBase):
 
 
 class AlgorithmMetricsReader(MetricsReaderBase):
-    """Steps of the training, and what else its processes have timed: `FrameworkMetric`s."""
+    """Training steps, and other timed events of its processes: `FrameworkMetric`s."""
 
     def _between(self, start: int, end: int) -> list[tuple[str, Any]]:
         return [(each.event_phase, each) for each in self._trial.get_framework_metrics(start, end)]
@@ -81,7 +82,7 @@ class AlgorithmMetricsReader(MetricsReaderBase):
         event_type: str | None = None,
         file_suffix_filter: Any = None,
     ) -> list[FrameworkMetric]:
-        """What began from the start of one step up to the start of another (not included)."""
+        """Events that began from the start of one step up to the start of another (exclusive)."""
         steps = [
             each
             for each in self.get_events(0, self.get_timestamp_of_latest_available_file() + 1)

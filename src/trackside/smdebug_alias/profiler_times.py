@@ -1,4 +1,4 @@
-"""smdebug's units of time, and the conversions that its profiler's scripts import."""
+"""smdebug's time units, and the conversions that profiler scripts import."""
 
 from datetime import UTC, datetime
 from enum import Enum

@@ -60,7 +60,7 @@ class TrainingJob:
         self._wait(self.framework_metrics_reader, "framework")
 
     def _wait(self, reader: MetricsReaderBase, kind: str) -> None:
-        """Until there is something, or the job has ended without leaving anything."""
+        """Until there is data, or the job has ended without any."""
         while True:
             is_over = self.describe_training_job()["TrainingJobStatus"] in _OVER
             if reader.get_timestamp_of_latest_available_file():

@@ -67,7 +67,7 @@ class CloudStore(Store):
                 result = self._send(key, source)
         except Exception:
             if source.failure is not None:
-                raise source.failure from None  # the chunks' own, not the store's
+                raise source.failure from None  # the chunks' own error, not the store's
             raise
         return self._confirmed(key, source.size_bytes, _unquoted(result["e_tag"]))
 
@@ -88,7 +88,7 @@ class CloudStore(Store):
         result = self._request(key, start, end, etag)
         if result is None:
             return
-        # Small pieces: fresh memory for large ones cost more than all the rest of a download.
+        # Small pieces: allocating large ones cost more than the rest of a download.
         pieces = iter(result.stream(min_chunk_size=_PIECE_BYTES))
         while True:
             with errors_named(self._label, key):
@@ -138,7 +138,7 @@ class CloudStore(Store):
                 self._delete(batch)
 
     def _get_range(self, key: str, start: int, end: int) -> bytes:
-        """In one call of obstore instead of two, and of ours as few as can be: small downloads."""
+        """In one call of obstore instead of two, with little code of ours: for small downloads."""
         check_key(key)
         try:
             return obstore.get_range(self._inner, key, start=start, end=end).to_bytes()
@@ -182,7 +182,7 @@ class CloudStore(Store):
         )
 
     def _confirmed(self, key: str, size_bytes: int, etag: str | None) -> Entry:
-        """Compare with what the store has now. Another writer's newer object is not an error."""
+        """Compare with what is stored now. Another writer's newer object is not an error."""
         found = self.stat(key)
         if found.etag != etag and etag is not None:
             return Entry(key, size_bytes, etag, found.modified)
@@ -242,7 +242,7 @@ class CloudStore(Store):
         except FileNotFoundError as error:
             if "NoSuchBucket" in str(error):
                 raise
-            for key in keys:  # Google and Azure complain about one, and leave out the rest
+            for key in keys:  # Google and Azure reject one, and skip the rest
                 with suppress(FileNotFoundError):
                     obstore.delete(self._inner, key)
 
@@ -259,7 +259,7 @@ def errors_named(label: BucketLabel, key: str) -> Iterator[None]:
 
 
 class _Source:
-    """What is to be stored, as chunks. Counts them, and records the error they ended with."""
+    """The data to store, as chunks. Counts them, and records the error they ended with."""
 
     def __init__(self, data: bytes | Path | Iterable[bytes]) -> None:
         self.size_bytes = 0
@@ -293,7 +293,7 @@ def _size(path: Path) -> int:
 
 
 def _file_chunks(path: Path, size_bytes: int) -> Iterator[bytes]:
-    """Exactly what the file held at first; the error is what prevents storing a torn one."""
+    """Exactly the file's initial content; an error prevents storing a partial one."""
     with open(path, "rb", buffering=0) as file:
         left = size_bytes
         while left > 0:

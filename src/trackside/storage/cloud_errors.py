@@ -1,4 +1,4 @@
-"""What an object store's refusal means: obstore's errors turned into ours, with the way out."""
+"""Converts obstore's errors to ours, with the way out in the message."""
 
 import re
 from dataclasses import dataclass
@@ -86,7 +86,7 @@ def is_refusal(error: Exception) -> bool:
 
 def is_beyond_the_end(error: Exception) -> bool:
     """The requested range starts at or after the end of an object that exists."""
-    text = str(error)  # the words are obstore's own, for a server that sent the whole instead
+    text = str(error)  # obstore's own text, for a server that sent the whole object instead
     return _first(_STATUS, text) == "416" or "Wanted range starting at" in text
 
 
@@ -128,7 +128,7 @@ def _generic(text: str, debug: str, where: str, code: str, label: BucketLabel) -
 
 
 def _cause(text: str, debug: str) -> str:
-    """The system's own words (`Connection refused`, ...), else the last part of the chain."""
+    """The system's own message (`Connection refused`, ...), else the last part of the chain."""
     found = _CAUSE.search(debug)
     if found is not None:
         return found[1] or found[2]

@@ -42,7 +42,7 @@ QUICK = Retry(
     connect_seconds=2.0,
     silence_seconds=5.0,
 )
-"""For requests that a person waits for."""
+"""For requests that a user waits for."""
 
 
 def open_s3(bucket: str, access: S3Access, retry: Retry = STANDARD) -> CloudStore:

@@ -26,7 +26,7 @@ _ELSEWHERE = (
     "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
     "AWS_CONTAINER_CREDENTIALS_FULL_URI",
 )
-"""Variables with which the object-store library fetches credentials by itself."""
+"""Variables with which the object-store library fetches credentials itself."""
 
 _NEEDS_AWS_CLI = ("sso_session", "sso_start_url", "role_arn", "credential_process")
 
@@ -45,7 +45,7 @@ class S3Access:
     secret_access_key: str | None = field(default=None, repr=False)
     session_token: str | None = field(default=None, repr=False)
     source: Literal["keys", "surroundings", "instance", "none"] = "keys"
-    """Where the credentials are: here; behind variables of ECS or EKS; on EC2, if this is one."""
+    """Source of the credentials: here; behind variables of ECS or EKS; on EC2, if this is one."""
     advice: str = ""
     """Why there are no keys and what to do about it; empty when there are."""
 
@@ -88,9 +88,9 @@ def store_access(environ: Mapping[str, str]) -> S3Access:
 
 
 def keep_to_embedded_buckets(own_url: str) -> None:
-    """For a server that answers S3 itself: `s3://` must not lead it, or its jobs, back to it.
+    """For a server that serves S3 itself: `s3://` must not lead it, or its jobs, back to it.
 
-    Another store that the environment names stays what `s3://` means.
+    Another store that the environment names stays the meaning of `s3://`.
     """
     named = next((url for name in ENDPOINT_VARIABLES if (url := os.environ.get(name))), own_url)
     if not os.environ.get("TRACKSIDE_S3") and named.rstrip("/") == own_url:
@@ -105,7 +105,7 @@ def _access_to(server: Server, environ: Mapping[str, str]) -> S3Access:
 
 
 def keep_to_configured_store(own_url: str) -> None:
-    """For a server with a store behind it: `s3://` is that store, to the server and to its jobs.
+    """For a server with a store behind it: `s3://` is that store, for the server and its jobs.
 
     The one that the environment names, or AWS itself.
     """
@@ -188,8 +188,8 @@ def _access(environ: Mapping[str, str], profile: _Profile, endpoint: str | None)
         or profile.values.get("region")
         or "us-east-1"
     )
-    # As in AWS's own tools: a profile chosen by name does not override keys in the environment,
-    # and the keys of a profile that names a role are not who the user wants to be.
+    # As in AWS's own tools: a profile chosen by name does not override keys in the environment, and
+    # the keys of a profile with a role are not the wanted identity.
     lowered = {name.lower(): value for name, value in environ.items()}
     for values in (lowered, {} if profile.values.get("role_arn") else profile.values):
         key, secret = values.get("aws_access_key_id"), values.get("aws_secret_access_key")

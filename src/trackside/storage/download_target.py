@@ -1,4 +1,4 @@
-"""The local side of downloads: what exists already, small files, space for large ones."""
+"""The local side of downloads: existing files, small files, space for large ones."""
 
 import os
 import stat
@@ -78,7 +78,7 @@ def _is_same(entry: Entry, path: str) -> bool:
 
 
 def _file_time(entry: Entry) -> int | None:
-    # Stores keep whole seconds. An object that is only just written may yet be replaced within
-    # the same one, so its copy keeps its own time and will not be taken for the newer version.
+    # Stores have whole seconds. An object that was only just written may be replaced within the
+    # same one, so its copy keeps its own time and is not taken for the newer version.
     is_settled = time.time() - entry.modified > _FRESH_SECONDS
     return entry.modified_ns if is_settled else None

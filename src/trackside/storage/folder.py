@@ -32,15 +32,16 @@ _UNUSABLE_NAME = (errno.ENAMETOOLONG, errno.ELOOP, errno.EILSEQ)
 
 
 class FolderStore(Store):
-    """Keys are paths below `root`, which is made by the first `put`.
+    """Keys are paths below `root`, which is created by the first `put`.
 
     A put is atomic and durable: written under a hidden temporary name, synced, renamed, and the
     folder synced. Two keys of which one is a folder of the other cannot both exist here.
     """
 
     def __init__(self, root: Path, *, is_private: bool = False) -> None:
-        """What is put here is for its owner alone if it is private; else the user's umask decides,
-        also in processes of ours that have another one."""
+        """If private, objects are readable by their owner only; else the user's umask decides, also
+        in our processes with another umask.
+        """
         self.root = root
         self._is_private = is_private
         self._swept: set[str] = set()
@@ -142,13 +143,13 @@ class FolderStore(Store):
 
     def _write(self, file: PartialFile, key: str, chunks: Iterable[bytes]) -> None:
         offset = 0
-        for chunk in chunks:  # what these raise is the caller's own and passes unchanged
+        for chunk in chunks:  # errors of these are the caller's own and pass unchanged
             with self._errors_named(key, writing=True):
                 file.write_at(chunk, offset)
             offset += len(chunk)
 
     def prune(self, folder: str) -> None:
-        """Remove folders that became empty: they are no objects, and slow every listing."""
+        """Remove folders that became empty: they are not objects, and slow every listing."""
         root = os.fspath(self.root)
         with suppress(OSError):  # not empty, or gone already
             while len(folder) > len(root):
@@ -190,7 +191,7 @@ def version_of(status: os.stat_result) -> str:
 
 
 def publish(file: PartialFile) -> None:
-    """Durably, also where folders without any object have the name."""
+    """Durable, also if folders without any object have the name."""
     file.sync()
     give_name(file)
     file.sync_folders()
@@ -228,7 +229,7 @@ def _walk(
 
 
 def _regular(path: str) -> os.stat_result | None:
-    """None for what is gone by now, a dangling link, a socket."""
+    """None for a file that is gone, a dangling link, or a socket."""
     with suppress(FileNotFoundError, NotADirectoryError):
         status = os.stat(path)
         return status if stat.S_ISREG(status.st_mode) else None

@@ -47,7 +47,7 @@ def keys_for(access: S3Access, environ: Mapping[str, str]) -> Keys:
     try:
         return _given(access, environ)
     except (OSError, ValueError, LookupError, TypeError) as error:
-        # Where nothing is configured it may be EC2, or just as well any other machine.
+        # Without a configuration it may be EC2, or any other machine.
         kind = InvalidSetting if access.source == "instance" else StoreUnreachable
         raise kind(
             f"This machine's surroundings give no keys for S3 ({error!r}). {access.advice}"
@@ -99,7 +99,7 @@ def _keys(response: bytes) -> Keys:
 
 
 def _fetch(url: str, headers: Mapping[str, str] | None = None, method: str = "GET") -> bytes:
-    """Never through a proxy: it is of this machine alone."""
+    """Never through a proxy: the address is local to this machine."""
     request = urllib.request.Request(url, headers=dict(headers or {}), method=method)
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     with opener.open(request, timeout=_SECONDS) as response:

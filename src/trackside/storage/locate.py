@@ -1,4 +1,4 @@
-"""From what the user wrote (`s3://`, `gs://`, `az://`, `file://`, a path) to a store and a key."""
+"""Resolves a location (`s3://`, `gs://`, `az://`, `file://`, a path) to a store and a key."""
 
 import os
 import re
@@ -53,10 +53,10 @@ class Location:
 
 
 def locate(uri: str | Path, *, home: Path, hurried: bool = False) -> Location:
-    """`home` holds the embedded buckets. Opens no connection; reads AWS settings for `s3://`.
+    """`home` contains the embedded buckets. Opens no connection; reads AWS settings for `s3://`.
 
-    A path that is a file is a key in its folder; any other is a folder, there already or not.
-    With `hurried`, a store that cannot be reached is given up within seconds, not minutes.
+    A path that is a file is a key in its folder; any other is a folder, existing or not. With
+    `hurried`, an unreachable store is given up within seconds, not minutes.
     """
     path = uri if isinstance(uri, Path) else local_path(uri)
     if path is not None:

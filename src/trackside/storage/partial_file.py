@@ -1,7 +1,7 @@
-"""A file on this machine that appears under its name only when it is whole.
+"""A file on this machine that appears under its name only when it is complete.
 
-Used by folder stores (durable) and by downloads (not: what was fetched can be fetched again).
-What a killed process left is removed by the next writer to that folder.
+Used by folder stores (durable) and by downloads (not durable: they can be repeated). The next
+writer to a folder removes what killed processes left there.
 """
 
 import fcntl
@@ -41,7 +41,7 @@ def disk_full_named(folder: str | Path) -> Iterator[None]:
 
 
 def write_whole(target: str, data: bytes, modified_ns: int | None) -> None:
-    """A small file in the fewest steps; downloads make thousands of them a second."""
+    """A small file in the fewest steps; downloads create thousands of them a second."""
     folder = os.path.dirname(target)
     try:
         for _ in range(_TRIES):
@@ -55,9 +55,9 @@ def write_whole(target: str, data: bytes, modified_ns: int | None) -> None:
 
 
 def sweep(folder: str) -> bool:
-    """Remove what killed processes left unfinished; returns whether nothing else is there.
+    """Remove unfinished files of killed processes; returns whether nothing else is there.
 
-    The system drops a dead process's locks, and only its: a file that is being written stays.
+    The system releases only a dead process's locks: a file that is being written stays.
     """
     is_empty = True
     try:
@@ -80,7 +80,7 @@ class PartialFile:
     __slots__ = ("_descriptor", "_made", "_temporary", "_umask", "folder", "target")
 
     def __init__(self, target: str | Path, *, umask: int | None = None) -> None:
-        """`umask` decides who may read it, and the folders made for it; None: the process's own."""
+        """`umask` applies to the file and to folders created for it; None: the process's own."""
         self._umask = umask
         self.target = os.fspath(target)
         self.folder = os.path.dirname(self.target)
@@ -114,7 +114,7 @@ class PartialFile:
         return self._descriptor
 
     def copy_from(self, source: int, size_bytes: int) -> int:
-        """Copy from an open file, inside the kernel where it can; returns the bytes there were."""
+        """Copy from an open file, inside the kernel if possible; returns the number of bytes."""
         with disk_full_named(self.folder):
             copied = _copy_in_kernel(source, self._descriptor, size_bytes)
             while copied < size_bytes:
@@ -127,7 +127,7 @@ class PartialFile:
     def adopt(self, path: str) -> bool:
         """Link another file's bytes without copying; its name stays until removed.
 
-        False where the disk has no second names, or another disk holds it.
+        False if the disk has no hard links, or the file is on another disk.
         """
         temporary = _temporary_in(self.folder)
         try:
@@ -154,7 +154,7 @@ class PartialFile:
         return os.fstat(self._descriptor)
 
     def publish(self, *, durable: bool, modified_ns: int | None = None) -> None:
-        """Give the file its name, replacing what had it. Durable: it survives a power cut."""
+        """Give the file its name, replacing an existing file. Survives a power cut."""
         with disk_full_named(self.folder):
             if modified_ns is not None:
                 os.utime(self._descriptor, ns=(modified_ns, modified_ns))
@@ -178,7 +178,7 @@ class PartialFile:
             self._descriptor = -1
 
     def sync_folders(self) -> None:
-        """Those in which the file, or a folder for it, is new."""
+        """Folders in which the file, or a folder for it, is new."""
         for folder in (self.folder, *self._made):
             with suppress(FileNotFoundError):  # the file was removed meanwhile, and the folder
                 sync_folder(folder)
@@ -206,7 +206,7 @@ class PartialFile:
         return self._locked()
 
     def _locked(self) -> int:
-        """Until one is ours: a `sweep` may find it before we hold the lock."""
+        """Repeats until one is ours: a `sweep` may find it before we hold the lock."""
         while True:
             self._temporary = _temporary_in(self.folder)
             descriptor = open_file(self._temporary, _FLAGS, self._umask)

@@ -1,7 +1,7 @@
-"""Ranges of objects from a store without TLS, from socket to file inside the kernel.
+"""Downloads ranges of objects from a store without TLS, from socket to file inside the kernel.
 
-For stores on this machine or in the rack, where copying is what a download costs. Only ever the
-quick way: whatever is out of the ordinary ends it, and the caller fetches the rest as usual.
+For stores on this machine or in the rack, where copying dominates the cost of a download. Only a
+fast path: anything unusual ends it, and the caller fetches the rest as usual.
 """
 
 import fcntl
@@ -14,13 +14,13 @@ from http.client import HTTPConnection, HTTPException, HTTPResponse
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-_PIPE_BYTES = 1 << 20  # what Linux lets anyone have
+_PIPE_BYTES = 1 << 20  # the maximum for any user on Linux
 _CONNECT_SECONDS = 2.0
 _SILENCE_SECONDS = 10
 
 
 def is_usable(endpoint: str | None) -> bool:
-    """No TLS, no proxy between, and a system that can."""
+    """No TLS, no proxy, and a system that supports it."""
     if endpoint is None or not endpoint.startswith("http://") or not hasattr(os, "splice"):
         return False
     return "http" not in getproxies() or bool(proxy_bypass(urlsplit(endpoint).netloc))
@@ -43,7 +43,7 @@ def moved(url: str, start: int, end: int, target: int, etag: str) -> Iterator[in
 def _connected(url: str) -> HTTPConnection:
     line = HTTPConnection(urlsplit(url).netloc, timeout=_CONNECT_SECONDS)
     line.connect()
-    # Python's own time limit would make the socket one that never waits, and splice give up.
+    # Python's own timeout would make the socket non-blocking, and splice give up.
     line.sock.settimeout(None)
     limit = struct.pack("ll", _SILENCE_SECONDS, 0)
     line.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
@@ -71,7 +71,7 @@ def _spliced(source: int, start: int, end: int, target: int) -> Iterator[int]:
 def _pipe() -> Iterator[tuple[int, int]]:
     outlet, inlet = os.pipe()
     try:
-        with suppress(OSError):  # someone with hundreds of pipes gets small ones
+        with suppress(OSError):  # a user with hundreds of pipes gets small ones
             fcntl.fcntl(inlet, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         yield outlet, inlet
     finally:

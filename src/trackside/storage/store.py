@@ -34,15 +34,15 @@ class Entry:
 
 
 class Store(ABC):
-    """Whole objects in, whole objects or byte ranges out. Safe to use from several threads.
+    """Complete objects in, complete objects or byte ranges out. Thread-safe.
 
     Errors are those below `StorageError`, with the location and the way out in the message.
-    Passing faults (no connection, 5xx, a broken body) are retried with back-off inside.
+    Temporary errors (no connection, 5xx, a broken body) are retried with back-off inside.
     """
 
     @abstractmethod
     def put(self, key: str, data: bytes | Path | Iterable[bytes]) -> Entry:
-        """Store an object whole: until this returns, readers see the old one or none.
+        """Store an object atomically: until this returns, readers see the old one or none.
 
         A path is sent in parallel parts; chunks are sent as they arrive, a few parts in memory.
         """
@@ -51,10 +51,10 @@ class Store(ABC):
     def get(
         self, key: str, start: int = 0, end: int | None = None, *, etag: str | None = None
     ) -> bytes:
-        """The bytes from `start` up to `end` (not included; None is the object's end).
+        """The bytes from `start` up to `end` (exclusive; None is the object's end).
 
-        A range beyond the object is cut to what is there. With `etag`, `ObjectChanged` unless
-        the object is still that one: parts of two versions never end up in one file.
+        A range beyond the object is truncated. With `etag`, `ObjectChanged` unless the object is
+        still that version: parts of two versions never end up in one file.
         """
 
     @abstractmethod
@@ -86,11 +86,11 @@ class Store(ABC):
 
     @abstractmethod
     def delete(self, keys: Iterable[str]) -> None:
-        """Deleting what is not there is success."""
+        """Deleting a missing object succeeds."""
 
 
 def check_key(key: str) -> None:
-    """`InvalidKey` unless every store can hold this key, and no reader is led out of its folder."""
+    """`InvalidKey` unless every store supports this key, and it stays inside a reader's folder."""
     if _REFUSED.search(key) is None:
         return
     if not key:

@@ -1,6 +1,6 @@
-"""Threads that share out tasks: until none is left, one fails, or the caller wants to stop.
+"""Threads that process tasks: until none is left, one fails, or the caller stops.
 
-As many as pay: where a store is near they only hold each other up, where it is far they all wait.
+As many as useful: with a nearby store they only block each other, with a remote one they all wait.
 """
 
 import threading
@@ -17,7 +17,7 @@ _LOOK_SECONDS = 0.05
 _PATIENCE_SECONDS = 2.0
 _FIRST_THREADS = 4
 _IDLE_CORES = 0.6
-"""While the process uses less than this, its threads wait, and more of them wait no longer."""
+"""While the process uses less CPU than this, its threads wait, and more of them help."""
 
 
 class StopFlag(Protocol):
@@ -66,7 +66,7 @@ class ThreadPool:
 
     @property
     def is_ending(self) -> bool:
-        """For a task to check before it leaves a file."""
+        """For a task to check before it finishes a file."""
         return self._is_ending
 
     @property
@@ -74,7 +74,7 @@ class ThreadPool:
         return not any(thread.is_alive() for thread in self._threads)
 
     def wait(self, stop: StopFlag | None) -> None:
-        """Until all is done; raises what a task raised, or `TransferStopped`."""
+        """Until everything is done; raises what a task raised, or `TransferStopped`."""
         used = time.process_time()
         for thread in self._threads:  # grows on the way
             while thread.is_alive() and self._failure is None:

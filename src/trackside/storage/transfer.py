@@ -1,6 +1,6 @@
-"""Many files at once between a store and this machine. Synchronous, over a `ThreadPool`.
+"""Transfers many files between a store and this machine. Synchronous, over a `ThreadPool`.
 
-Downloads appear under their names whole or not at all; a second call fetches what is missing.
+Downloads appear under their names complete or not at all; a second call fetches what is missing.
 They are not synced to disk: what a power cut loses can be fetched again.
 """
 
@@ -32,7 +32,7 @@ NUM_DOWNLOADS = 16
 """Requests at once, at most. Memory in use is no more than a small file for each."""
 
 NUM_UPLOADS = 8
-_LARGEST_PART_BYTES = 32 << 20  # the last ones should not leave the other threads idle for long
+_LARGEST_PART_BYTES = 32 << 20  # so that the last ones do not leave other threads idle for long
 _LARGE_UPLOADS = 2  # each sends a few parts at once already
 
 _MD5 = re.compile(r"[0-9a-f]{32}")
@@ -51,7 +51,7 @@ class Transferred:
     num_files: int
     size_bytes: int
     num_skipped: int
-    """Files that were there already, whole and unchanged; not in the other two figures."""
+    """Files that existed already, complete and unchanged; not in the other two figures."""
 
 
 def download(
@@ -138,7 +138,7 @@ class _Tally:
 
 @dataclass(slots=True)
 class _Large:
-    """A file that several threads are filling."""
+    """A file written by several threads."""
 
     entry: Entry
     file: PartialFile
@@ -173,7 +173,7 @@ class _Downloads:
                     yield partial(self._fetch_part, large, start, end)
 
     def clean_up(self) -> None:
-        """Remove what is unfinished; a thread that was left behind may still be writing to it."""
+        """Remove unfinished files; an abandoned thread may still be writing to one."""
         for large in self._large:
             if self.pool.is_gone:
                 large.file.discard()
@@ -253,7 +253,7 @@ class _Downloads:
 
 
 def _part_bytes(size_bytes: int) -> int:
-    """One for each thread, within limits: a request and its connection have their price too."""
+    """One per thread, within limits: a request and its connection cost something too."""
     return min(max(PART_BYTES, size_bytes // NUM_DOWNLOADS), _LARGEST_PART_BYTES)
 
 

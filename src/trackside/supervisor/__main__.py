@@ -1,6 +1,6 @@
-"""`python -m trackside.supervisor JOB_FOLDER HOST NONCE`: one host of a job, on its own.
+"""`python -m trackside.supervisor JOB_FOLDER HOST NONCE`: supervises one host of a job.
 
-May be started again at any time: it takes over where its predecessor died.
+May be restarted at any time: it continues where its predecessor died.
 """
 
 import fcntl
@@ -31,7 +31,7 @@ logger = logging.getLogger("trackside.supervisor")
 
 LEAD_GONE_SECONDS = 60.0
 DISK_SECONDS = 1.0
-"""How often a disk that is full is tried again, once there is a script."""
+"""How often a full disk is tried again, once there is a script."""
 
 
 def main(arguments: list[str]) -> int:
@@ -78,7 +78,7 @@ def supervise(folder: JobFolder, host: str, nonce: str) -> None:
 
 
 def _go_on(context: Context) -> bool:
-    """Take the job as far as possible, from its current state. Whether it is finished."""
+    """Advance the job as far as possible from its current state. Whether it is finished."""
     history = context.journal.read()
     if history.state.is_final:
         _finish_ending(context, history.attempt)
@@ -99,7 +99,7 @@ def _go_on(context: Context) -> bool:
 
 
 def _finish_ending(context: Context, number: int) -> None:
-    """A predecessor of the lead's may have died between the final status and the last upload."""
+    """The lead's predecessor may have died between the final status and the last upload."""
     attempt = Attempt(context, number)
     home = context.settings.layout
     if attempt.gang.is_lead and pending_uploads.keeps_files(home, context.spec.name) is not None:
@@ -109,7 +109,7 @@ def _finish_ending(context: Context, number: int) -> None:
 
 
 def _end_earlier(context: Context) -> None:
-    """One that was given up for lost may come back to a job that went on without it."""
+    """A host that was given up as lost may come back to a job that continued without it."""
     history = context.journal.read()
     over = history.attempt + 1 if history.state.is_final else history.attempt
     for number in range(1, over):
@@ -118,7 +118,7 @@ def _end_earlier(context: Context) -> None:
 
 
 def _wait_for_the_lead(attempt: Attempt) -> bool:
-    """Until the job has ended or another attempt begins. False when the lead is gone for good."""
+    """Until the job has ended or another attempt starts. False when the lead is gone for good."""
     lead = attempt.gang.folder_of(attempt.gang.hosts[0])
     seen = time.monotonic()
     while True:

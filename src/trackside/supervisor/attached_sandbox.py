@@ -1,7 +1,7 @@
 """The sandbox of a script that Trackside did not start: the process that called `trackside.init`.
 
-It is watched and never started, changed or killed. Its run ends when the process writes so in the
-host's folder (`caller`), or when it is gone.
+The process is watched, but never started, changed or killed. Its run ends when the process records
+that in the host's folder (`caller`), or when it is gone.
 """
 
 import signal
@@ -31,7 +31,7 @@ MESSAGES = {
     Secondary.DOWNLOADING: "Attaching to a script that runs already",
     Secondary.UPLOADING: "Uploading the last of its curves and its log",
 }
-"""Statuses that are named after what other jobs do in them."""
+"""Statuses named after what other jobs do in them."""
 _REASON = "No sandbox: the script was not started by Trackside."
 
 
@@ -43,7 +43,7 @@ class AttachedSandbox(Sandbox):
         self._end: ProcessEnd | None = None
 
     def start(self, plan: SandboxPlan) -> None:
-        """It runs already: from here on it is watched."""
+        """It is running already: from here on it is watched."""
         self._adopted.parent.mkdir(parents=True, exist_ok=True)
         self._adopted.touch()
 
@@ -60,7 +60,7 @@ class AttachedSandbox(Sandbox):
         return self._read_end() or self._read_status() or _lost(self._caller)
 
     def wait(self, plan: SandboxPlan, seconds: float, wake: int | None = None) -> bool:
-        """A run may end though its process goes on: who ends it wakes the supervisor."""
+        """A run may end although its process continues: the supervisor is woken then."""
         if self._caller is None:
             time.sleep(seconds)
             return True
@@ -73,8 +73,9 @@ class AttachedSandbox(Sandbox):
         return has_ended
 
     def signal(self, plan: SandboxPlan, number: int) -> None:
-        """Any signal requests the process to stop, as Ctrl-C does. It is never killed, for it is
-        not ours: SIGKILL ends its run, and lets the process go on."""
+        """Any signal requests the process to stop, as Ctrl-C does. It is never killed: SIGKILL ends
+        its run, and the process continues.
+        """
         if self._caller is None or self._read_end():
             return
         if number != signal.SIGKILL:
@@ -82,7 +83,7 @@ class AttachedSandbox(Sandbox):
         elif processes.is_alive(self._caller.process):
             attached_process.write_end(self._folder, AttachedProcessEnd(code=0, let_go=True))
 
-    # What a supervisor needs of any sandbox that it has chosen.
+    # What a supervisor needs of any sandbox it has chosen.
 
     @property
     def isolation(self) -> Isolation:

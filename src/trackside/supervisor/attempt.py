@@ -78,7 +78,7 @@ STORE_SECONDS = 2.0
 """Between two tries of a store that did not respond before the script's start, besides its own
 retries."""
 OWN_SHARE = 0.01
-"""Of a full disk. A job with less data than that did not fill it."""
+"""Share of a full disk below which a job's own data did not fill it."""
 
 
 class Attempt:
@@ -111,8 +111,9 @@ class Attempt:
         return ProcessSandbox(self.context.settings.isolation)
 
     def run(self) -> HostRecord:
-        """Bring this host to `ended`. Errors are in the record; only a disk that takes no record is
-        raised, once there is a script: then call this again later."""
+        """Take this host to `ended`. Errors are in the record; only a disk that takes no record is
+        raised, once there is a script: then call this again later.
+        """
         if self.record.phase is Phase.ENDED:
             return self.record
         try:
@@ -124,7 +125,7 @@ class Attempt:
             logger.info("host %s was stopped while it was preparing", self.context.host)
         except (TracksideError, OSError) as error:
             if disk_space.takes_nothing(error) and self._sandbox.poll(self._plan()) is not None:
-                raise  # the script runs or its end is known: both survive a full disk
+                raise  # the script runs or its end is recorded: both survive a full disk
             logger.exception("host %s", self.context.host)
             self._fail(error)
         self.kill()
@@ -133,7 +134,7 @@ class Attempt:
         return self.record
 
     def kill(self) -> None:
-        """Nothing of the script lives on."""
+        """No process of the script survives."""
         self._sandbox.signal(self._plan(), signal.SIGKILL)
 
     # Preparing
@@ -186,7 +187,7 @@ class Attempt:
         if self._another is not None:
             self._another.make()
         spec = self.context.spec
-        if not spec.is_attached:  # which works in a folder of its own
+        if not spec.is_attached:  # which runs in a folder of its own
             take_baseline(
                 working_folder(spec, self.folder),
                 self.folder.baseline,
@@ -249,7 +250,7 @@ class Attempt:
         isolation = self._sandbox.isolation_of(plan)
         if isolation and isolation.kind != self.record.isolation:
             self.record.isolation = isolation.kind
-        if self.record.phase is not Phase.UPLOADING:  # an earlier supervisor saw the script out
+        if self.record.phase is not Phase.UPLOADING:  # an earlier supervisor recorded its end
             self._report.write(Phase.RUNNING)
 
     def _make_durable(self) -> None:

@@ -1,6 +1,7 @@
-"""What a channel is made of: which objects, in which order, under which names, on which host.
+"""Lists a channel's objects: which, in which order, under which names, on which host.
 
-Here for prefixes and in general; `manifests.py` reads manifests, `channels.py` fetches.
+This module handles prefixes and the common part; `manifests.py` reads manifests, `channels.py`
+fetches.
 """
 
 import random
@@ -73,9 +74,9 @@ def assign(spec: JobSpec, channel: Channel, host: str) -> Assignment | None:
 
 
 def below_prefix(channel: Channel, home: Path) -> list[ChannelObject]:
-    """The objects whose keys start with the channel's prefix, by key bytes; never none.
+    """The objects whose keys start with the channel's prefix, by key bytes; never empty.
 
-    If there is an object with exactly that key it is meant alone.
+    If an object has exactly that key, only it is meant.
     """
     location = locate(channel.uri, home=home)
     prefix = location.key
@@ -126,7 +127,7 @@ def fetch(
     progress: Progress | None = None,
     stop: StopFlag | None = None,
 ) -> None:
-    """Copy them into the folder, each under its name. Done again, it fetches what is missing."""
+    """Copy them into the folder, each under its name. A repeated call fetches what is missing."""
     by_store: dict[Store, list[tuple[Entry, Path]]] = {}
     for item in found:
         assert item.entry is not None

@@ -54,11 +54,11 @@ def provide(
     progress: Progress | None = None,
     stop: StopFlag | None = None,
 ) -> Provided:
-    """`data` is the folder that the script sees as /opt/ml/input/data. May be done again.
+    """`data` is the folder that the script sees as /opt/ml/input/data. Idempotent.
 
-    Where nothing can be mounted, a folder of the user's becomes a link and FastFile is File; the
-    latter also for a folder of a bucket that the script could not read, by `can_show`.
-    `expect` gets the numbers of files and bytes that will be copied, before `progress` counts them.
+    Without mounts, a user's folder becomes a link and FastFile becomes File; the latter also for a
+    bucket folder that the script could not read, by `can_show`. `expect` gets the numbers of files
+    and bytes to copy, before `progress` counts them.
     """
     data.mkdir(parents=True, exist_ok=True)
     if assignment.mode == "Pipe":
@@ -85,7 +85,7 @@ def provide(
 def feed_again(
     channel: Channel, assignment: Assignment, data: ScriptFolder, *, home: Path
 ) -> Feeder:
-    """For a piped channel whose script runs already; all else of it is in place."""
+    """For a piped channel whose script is already running; the rest is in place."""
     return _feeder(channel, assignment, data, _items(channel, home))
 
 
@@ -116,7 +116,7 @@ def _items(
 
 
 def _is_own(location: Location) -> bool:
-    """A path or file:// that the user named, and no bucket of ours."""
+    """A path or file:// that the user named, not one of our buckets."""
     return location.local is not None and "://" not in location.uri
 
 
@@ -164,7 +164,7 @@ def _files(channel: Channel, assignment: Assignment, data: Path, home: Path) -> 
 
 
 def _listed(channel: Channel, home: Path, data: Path | None) -> list[ChannelObject]:
-    """All of the channel, which is also written down there for the script."""
+    """The whole channel, also written there as a listing for the script."""
     named = named_objects if channel.data_type == "ManifestFile" else below_prefix
     objects = named(channel, home)
     if data is not None:

@@ -1,4 +1,4 @@
-"""Lays out /opt/ml as the contract has it: folders, and the JSON files below input/config."""
+"""Lays out /opt/ml as in the contract: folders, and the JSON files below input/config."""
 
 import json
 from contextlib import suppress
@@ -15,7 +15,7 @@ _PROFILER_CONFIG = "profilerconfig.json"
 _MOST_FAILURE_BYTES = 4096
 _MOST_PACKAGES_BYTES = 1 << 20
 _TOOLKIT_S = ("Arguments", "Module", "Command")
-"""Options that the toolkit reads, and that the contract does not have."""
+"""Options that the toolkit reads and that are not in the contract."""
 INTERMEDIATE = "/opt/ml/output/intermediate"
 GROUP = "homogeneousCluster"
 """The name of the one instance group of a job that has none of its own."""
@@ -48,7 +48,7 @@ def write_profiler_config(folder: HostFolder, profiler: Profiler) -> None:
 
 
 def synced_folders(spec: JobSpec) -> dict[str, str]:
-    """Path as the script sees it to where its content goes while the job runs."""
+    """Paths as the script sees them, and where their content is uploaded while the job runs."""
     keys = JobKeys.of(spec)
     folders = {} if spec.is_attached else {INTERMEDIATE: keys.intermediate}
     if spec.checkpoints:
@@ -159,7 +159,7 @@ def _toolkit_folder(folder: HostFolder) -> ScriptFolder:
 
 
 def exit_record(folder: HostFolder) -> dict[str, int]:
-    """The script's own `exit_code` or `signal`, where the toolkit has left them."""
+    """The script's own `exit_code` or `signal`, if the toolkit recorded them."""
     place = _toolkit_folder(folder)
     try:
         found = json.loads(place.read(folder.exit_record.name, _MOST_FAILURE_BYTES))
@@ -170,7 +170,7 @@ def exit_record(folder: HostFolder) -> dict[str, int]:
 
 
 def failure_text(folder: HostFolder) -> str:
-    """What the script, or the toolkit for it, left as the reason of a failure; '' without one."""
+    """The reason of a failure, written by the script or the toolkit; '' without one."""
     output = folder.script_folder(folder.ml / "output")
     try:
         return output.read("failure", _MOST_FAILURE_BYTES).decode(errors="replace")

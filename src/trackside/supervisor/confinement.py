@@ -1,8 +1,8 @@
-"""What a command that runs as another user gets beyond `namespaces.py`: processes, /dev/shm and IPC
-of its own, then that user's rights and no others, for good.
+"""Isolation of a command that runs as another user, beyond `namespaces.py`: its own processes,
+/dev/shm and IPC, then only that user's rights, permanently.
 
-Runs inside the sandbox's init, as root and in mounts that the job has a say in: nothing is imported
-or resolved by name here, and no privilege of root is left when the command starts.
+Runs inside the sandbox's init, as root and in mounts that the job can influence: nothing is
+imported or resolved by name here, and no privilege of root is left when the command starts.
 """
 
 import os
@@ -31,9 +31,9 @@ User = tuple[int, int, list[int]]
 
 
 def begin_process_space() -> int:
-    """The next child of this process is the first in a PID namespace of its own.
+    """The next child of this process becomes the first in a new PID namespace.
 
-    Give what is returned to `end_process_space`: later children are to be where we are.
+    Pass the result to `end_process_space`, so that later children stay in our namespace.
     """
     ours = os.open("/proc/self/ns/pid", os.O_RDONLY)
     unshare(CLONE_NEWPID)
@@ -46,9 +46,9 @@ def end_process_space(ours: int) -> None:
 
 
 def see_own_processes() -> int:
-    """Show only the processes of this PID namespace, and shared memory that is theirs alone.
+    """Show only the processes of this PID namespace, and private shared memory.
 
-    Returns this process's pid outside the namespace, which /proc has until it is covered.
+    Returns this process's pid outside the namespace, which /proc shows until it is mounted over.
     """
     pid = int(os.readlink("/proc/self"))
     flags = MS_NOSUID | MS_NODEV
@@ -59,7 +59,7 @@ def see_own_processes() -> int:
 
 
 def become(user: User) -> None:
-    """Be this user from here on. No program that is started can gain more, not even by setuid."""
+    """Switch to this user permanently. No program started regains rights, not even by setuid."""
     uid, gid, groups = user
     _leave_keyring()
     limit_capabilities(0)
@@ -67,15 +67,16 @@ def become(user: User) -> None:
     os.setgroups(groups)
     os.setresgid(gid, gid, gid)
     os.setresuid(uid, uid, uid)
-    give_up_privileges()  # also the inheritable ones, which a change of user leaves
+    give_up_privileges()  # also the inheritable ones, which a change of user keeps
     os.umask(_UMASK)
     if os.getresuid() != (uid, uid, uid) or os.getresgid() != (gid, gid, gid):
         raise OSError(0, f"the kernel kept rights of uid {os.getuid()}")
 
 
 def _leave_keyring() -> None:
-    """Keys of the server's session are open to every process that inherits it. A kernel without
-    keyrings refuses, and has none to leave."""
+    """Keys of the server's session are accessible to every process that inherits it. A kernel
+    without keyrings refuses the call, and has none to leave.
+    """
     number = _KEYCTL.get(os.uname().machine)
     if number is not None:
         libc.syscall(number, _KEYCTL_JOIN_SESSION_KEYRING, None)

@@ -1,8 +1,9 @@
-"""The container sandbox's init: a process of this machine, beside one container.
+"""The container sandbox's init: a process of this machine, next to one container.
 
-It makes and starts the container, moves its output to the log, revives the supervisor, and records
-how the container ended. Should it be killed, the container goes on, and waits when its pipe is
-full, until `container_sandbox.py` has started another. Imports nothing slow, as `sandbox_init.py`.
+It creates and starts the container, moves its output to the log, restarts the supervisor, and
+records how the container ended. If it is killed, the container continues, and blocks when its pipe
+is full, until `container_sandbox.py` has started another init. Imports nothing slow, like
+`sandbox_init.py`.
 """
 
 import _signal  # type: ignore[import-not-found]  # the C half of `signal`
@@ -24,23 +25,23 @@ from trackside.supervisor.sandbox_records import record_end, record_start, repla
 from trackside.supervisor.watchdog import Watchdog
 from trackside.system import process_table
 
-TYPE_CHECKING = False  # typing itself takes milliseconds
+TYPE_CHECKING = False  # importing typing takes milliseconds
 if TYPE_CHECKING:
     from typing import Any
 
 KIND = "container"
 PIPE, LOST = "output", "lost"
-"""Names in the sandbox's folder. The pipe is removed last: who finds none has nothing to do."""
+"""Names in the sandbox's folder. The pipe is removed last: without it nothing is left to do."""
 TICK_SECONDS = 2.0
-"""Between looks at the supervisor, …"""
+"""Between checks of the supervisor, …"""
 WATCHED_SECONDS = 15.0
-"""… and where the kernel says that it has died."""
+"""… and where the kernel reports its death."""
 SILENT_SECONDS = 1.0
-"""After as much without output, the next is told to the supervisor: it may rest for long."""
+"""After so long without output, the next output wakes the supervisor, which may pause for long."""
 ENGINE_SECONDS = 0.5
-"""Between two looks for an engine that does not answer."""
+"""Between two tries to reach an engine that does not respond."""
 GONE_SECONDS = 60.0
-"""After as much without an engine, a container whose first process is gone is given up."""
+"""After so long without an engine, a container whose first process is gone is given up."""
 
 _BREATH_SECONDS = 0.005
 _MUCH_BYTES = PIECE_BYTES // 4
@@ -62,7 +63,7 @@ class Plan:
     log: str
     mark: str
     label: str
-    """By which the container is found."""
+    """Label by which the container is found."""
     labels: dict[str, str]
     engine: str
     request: "dict[str, Any]"
@@ -70,12 +71,12 @@ class Plan:
     follows_entrypoint: bool
     network: str
     adopts: bool
-    """There was an init before, which has created the container."""
+    """An earlier init has created the container."""
     root: int
-    """The container's first process, or 0 while it is not known."""
+    """The container's first process, or 0 if unknown."""
     root_since: int | None
     was_held: bool
-    """Somebody has kept the pipe open since then: nothing of it is lost."""
+    """Some process has kept the pipe open since then: no output is lost."""
     revive: list[str]
     lock: int
 
@@ -89,7 +90,7 @@ class Plan:
 
 
 class PipePump(LogPump):
-    """A log pump whose pipe has a name, and outlives this process in those who have it open."""
+    """A log pump whose pipe has a name, and outlives this process in others that have it open."""
 
     def __init__(self, log: str, pipe: str) -> None:
         super().__init__(log)
@@ -99,13 +100,13 @@ class PipePump(LogPump):
 
 
 class Gone(Exception):
-    """The container is not there any more, or nobody knows; the message says why."""
+    """The container no longer exists, or its state is unknown; the message says why."""
 
 
 def main() -> None:
-    """Detach, bring the container up, tell the starter, and stay until nothing of it is left."""
+    """Detach, start the container, report to the starter, and stay until nothing of it is left."""
     plan = Plan(0)
-    # Held until init ends, whatever ends it: as long as it is held, nobody starts a second one.
+    # Held until init ends, for whatever reason: while it is held, no second init is started.
     os.set_inheritable(plan.lock, False)
     if os.fork():
         os._exit(0)
@@ -133,9 +134,9 @@ def main() -> None:
 
 
 def _bring_up(plan: Plan, engine: Engine) -> str:
-    """The container, started once however often this is called; or it raises, and none is left."""
+    """The container, started only once however often this is called; if it raises, none is left."""
     container = engine.find(plan.label) or _create(plan, engine)
-    # From here on there is a container, which may run: who finds no record has run nothing.
+    # From here on there is a container, which may run: without a record, nothing has run.
     record_start(plan.folder, plan.mark, 0, KIND, "")
     try:
         _start(plan, engine, container)
@@ -158,7 +159,7 @@ def _create(plan: Plan, engine: Engine) -> str:
 
 
 def _start(plan: Plan, engine: Engine, container: str) -> None:
-    """One that has been started is left as it is, whether or not it still runs."""
+    """One that was started before is left as it is, whether or not it still runs."""
     for attempt in range(_NUM_STARTS):
         state = (engine.inspect(container) or {}).get("State", {})
         if state.get("Status") != "created":
@@ -175,7 +176,7 @@ def _start(plan: Plan, engine: Engine, container: str) -> None:
 
 
 def _record_root(plan: Plan, container: str, engine: Engine) -> None:
-    """The container's first process, where this machine has it; an engine may be in another."""
+    """The container's first process, if it is on this machine; an engine may be on another."""
     looked = engine.inspect(container) or {"State": {}}
     pid = int(looked["State"].get("Pid", 0))
     group = process_table.read(f"/proc/{pid}/cgroup") if pid else b""
@@ -185,7 +186,7 @@ def _record_root(plan: Plan, container: str, engine: Engine) -> None:
 
 
 def _keep(plan: Plan, engine: Engine, pump: PipePump) -> None:
-    """Watch container and supervisor, then record the end, remove the container and leave."""
+    """Watch container and supervisor, then record the end, remove the container and exit."""
     watchdog = Watchdog(plan.folder, plan.revive)
     watchdog.tick()
     waiter = Waiter(plan, engine, pump, watchdog)
@@ -207,8 +208,9 @@ def _keep(plan: Plan, engine: Engine, pump: PipePump) -> None:
 
 
 class Waiter:
-    """Waits for the container's end, and meanwhile moves its output and reaps revived
-    supervisors."""
+    """Waits for the container's end, and meanwhile moves its output and reaps restarted
+    supervisors.
+    """
 
     def __init__(self, plan: Plan, engine: Engine, pump: PipePump, watchdog: Watchdog) -> None:
         self._plan = plan
@@ -225,8 +227,9 @@ class Waiter:
         self._moved_at = time.monotonic()
 
     def wait(self) -> "Any":
-        """The container as the engine tells of it, when it has ended; `Gone` when it is not there
-        any more."""
+        """The container as described by the engine, when it has ended; `Gone` if it no longer
+        exists.
+        """
         while True:
             if time.monotonic() >= self._tick_at:
                 self._tick()
@@ -245,7 +248,7 @@ class Waiter:
             return time.monotonic() >= self._look_at
         try:
             while self._bell.recv(PIECE_BYTES):
-                pass  # the answer; after it the connection is closed
+                pass  # the response; after it the connection is closed
         except BlockingIOError:
             return False
         except OSError:
@@ -255,14 +258,14 @@ class Waiter:
         return True
 
     def _look(self) -> "Any":
-        """The container if it has ended; else None, and the bell is set again."""
+        """The container if it has ended; else None, and the wait request is sent again."""
         try:
             looked = self._inspect()
             self._answered_at = time.monotonic()
             if looked["State"]["Status"] in _OVER:
                 return looked
             self.may_have_missed = False
-            if not self._plan.root:  # the init before was killed just then
+            if not self._plan.root:  # the previous init was killed at that moment
                 _start(self._plan, self._engine, self._container)
             self._bell = self._engine.send("POST", f"/containers/{self._container}/wait")
             self._bell.setblocking(False)
@@ -279,7 +282,7 @@ class Waiter:
         return looked
 
     def _give_up(self, error: EngineError) -> None:
-        """On a container that nobody can ask about, and whose first process has ended."""
+        """Give up a container whose engine does not respond and whose first process has ended."""
         if time.monotonic() - self._answered_at < GONE_SECONDS or not self._plan.root:
             return
         if process_table.started(self._plan.root) != self._plan.root_since:
@@ -315,13 +318,13 @@ class Waiter:
 
 
 def exit_code(of_container: int) -> int:
-    """Engines tell a signal as 128 and its number, as shells do."""
+    """Engines report a signal as 128 plus its number, as shells do."""
     number = of_container - 128
     return -number if 0 < number <= _MOST_SIGNAL else of_container
 
 
 def _explain_shell(plan: Plan, engine: Engine, pump: PipePump, container: str) -> None:
-    """Without one, the log would be empty."""
+    """Without it, the log would be empty."""
     try:
         has_shell = engine.has_file(container, "/bin/sh")
     except EngineError:
@@ -334,8 +337,9 @@ def _explain_shell(plan: Plan, engine: Engine, pump: PipePump, container: str) -
 
 
 def _clean_up(plan: Plan, engine: Engine) -> None:
-    """Container, network and pipe. An engine that does not come back leaves them to
-    `ContainerSandbox.signal`, which finds the pipe."""
+    """Container, network and pipe. If the engine does not come back, `ContainerSandbox.signal`
+    removes them: it finds the pipe.
+    """
     deadline = time.monotonic() + GONE_SECONDS
     while True:
         try:
@@ -357,7 +361,7 @@ def _clean_up(plan: Plan, engine: Engine) -> None:
 
 
 def _seconds(text: str) -> float:
-    """Of a time as Go writes it, with nine digits or fewer."""
+    """Parses a time as Go writes it, with nine digits or fewer."""
     whole, _, fraction = text.rstrip("Z").partition(".")
     return datetime.fromisoformat(f"{whole}+00:00").timestamp() + float(f"0.{fraction or 0}")
 
@@ -381,9 +385,9 @@ def _tell(text: str) -> None:
     try:
         os.write(1, text.encode(errors="surrogateescape"))
     except BrokenPipeError:
-        return  # the starter has died; who comes next finds the record
+        return  # the starter has died; the next one finds the record
 
 
 def read_lost(folder: str) -> str:
-    """Why there is no container any more; empty while there may be one."""
+    """Why the container no longer exists; empty while it may."""
     return process_table.read(f"{folder}/{LOST}").decode(errors="replace")

@@ -1,4 +1,4 @@
-"""What the Docker engine is asked for: a sandbox's plan as the body of a create request. Pure."""
+"""The Docker engine's create request for a sandbox's plan. Pure."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -8,11 +8,11 @@ from trackside.quick_dataclass import dataclass
 from trackside.supervisor.sandbox import SandboxPlan
 
 OUTPUT, LOG = "/run/trackside/output", "/run/trackside/log"
-"""Where a container sees the pipe that it writes to, and the log that comes of it."""
+"""The paths in a container of the pipe it writes to, and of the resulting log."""
 MARK_LABEL = "trackside.nonce"
 CAPABILITIES = (
     "CHOWN",
-    "DAC_OVERRIDE",  # channels belong to whom they belong
+    "DAC_OVERRIDE",  # channels keep their owners
     "FOWNER",
     "FSETID",
     "KILL",
@@ -25,12 +25,12 @@ CAPABILITIES = (
 ENGINES_NETWORKS = ("bridge", "default", "host", "none")
 _ALL_GPUS = ("all",)
 _GROUP_SIGNALS = "TINI_KILL_PROCESS_GROUP"
-"""Has the engine's init pass signals to the whole process group."""
+"""Makes the engine's init pass signals to the whole process group."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerPlan:
-    """What a container has beyond what any sandbox has."""
+    """What a container has beyond any sandbox."""
 
     image: str
     entrypoint: Sequence[str] = ()
@@ -38,7 +38,7 @@ class ContainerPlan:
     plan has a command."""
     arguments: Sequence[str] = ()
     job: str = ""
-    """Its name, for people who list containers."""
+    """Its name in lists of containers."""
     engine: str
     """The engine's address, unix://…"""
     cores: float | None = None
@@ -47,20 +47,22 @@ class ContainerPlan:
     gpus: Sequence[str] = ()
     """Numbers or names as the driver has them, or `all`."""
     user: str = ""
-    """UID:GID, or a name of the image's; empty: whom the image says. `SandboxPlan.user` wins."""
+    """UID:GID, or a name in the image; empty: the image's default. `SandboxPlan.user` wins."""
     network: str = ""
-    """Made when it is not there, removed after the last host; or one that every engine has, `none`
-    among them. Empty: the engine's default."""
+    """Created if missing, removed after the last host; or one that every engine has, including
+    `none`. Empty: the engine's default.
+    """
     aliases: Sequence[str] = ()
-    """Under which the others on the network find this host."""
+    """The name by which others on the network reach this host."""
     has_read_only_root: bool = False
     brings_code: bool = False
     """The image has the script below /opt/ml/code, as by COPY in its Dockerfile: so the folders of
-    `ml` are shown one by one, and not as a whole that would hide it."""
+    `ml` are mounted one by one, instead of hiding it with a single mount.
+    """
 
 
 def own_network(container: ContainerPlan) -> str:
-    """The network that we make and remove; empty when there is none."""
+    """The network that we create and remove; empty if there is none."""
     return "" if container.network in ENGINES_NETWORKS else container.network
 
 
@@ -71,7 +73,7 @@ def labels(plan: SandboxPlan, container: ContainerPlan, mark: str) -> dict[str, 
 def container_request(
     plan: SandboxPlan, container: ContainerPlan, mark: str, pipe: str
 ) -> dict[str, Any]:
-    """`pipe` is where the container's output goes, on this machine."""
+    """`pipe` receives the container's output, on this machine."""
     user = _user(plan, container)
     return {
         "Image": container.image,
@@ -105,8 +107,9 @@ def follows_entrypoint(plan: SandboxPlan, container: ContainerPlan) -> bool:
 
 
 def _command(plan: SandboxPlan, container: ContainerPlan) -> list[str]:
-    """As SageMaker has it: given an entry point, the image's own and the argument `train` are both
-    dropped."""
+    """As in SageMaker: if an entry point is given, the image's own and the argument `train` are
+    both dropped.
+    """
     if plan.command:
         return list(plan.command)
     if container.entrypoint:
@@ -115,10 +118,10 @@ def _command(plan: SandboxPlan, container: ContainerPlan) -> list[str]:
 
 
 def _shell_script(plan: SandboxPlan) -> str:
-    """Leads the output to our pipe, then becomes the command.
+    """Redirects the output to our pipe, then becomes the command.
 
-    The pipe is opened for reading, too: so a writer waits while nobody reads, and is never killed
-    for it.
+    The pipe is opened for reading too: so a writer blocks while it is not read, and is never killed
+    by SIGPIPE.
     """
     lines = [f"unset {_GROUP_SIGNALS}", f"exec </dev/null 1<>{OUTPUT} 2>&1"]
     if plan.log_variable:
@@ -139,7 +142,7 @@ def _user(plan: SandboxPlan, container: ContainerPlan) -> str:
         return f"{plan.user.uid}:{plan.user.gid}"
     if container.user or os.geteuid() == 0:
         return container.user
-    return f"{os.geteuid()}:{os.getegid()}"  # or we could neither pack nor remove its files
+    return f"{os.geteuid()}:{os.getegid()}"  # otherwise we could neither pack nor remove its files
 
 
 def _mounts(plan: SandboxPlan, container: ContainerPlan, pipe: str) -> list[dict[str, Any]]:
@@ -167,7 +170,7 @@ def _limits(container: ContainerPlan) -> dict[str, Any]:
     if container.cores:
         limits["NanoCpus"] = round(container.cores * 1e9)
     if container.memory_bytes:
-        limits["Memory"] = limits["MemorySwap"] = container.memory_bytes  # so there is no swap
+        limits["Memory"] = limits["MemorySwap"] = container.memory_bytes  # disables swap
     if container.shared_memory_bytes:
         limits["ShmSize"] = container.shared_memory_bytes
     if container.gpus:

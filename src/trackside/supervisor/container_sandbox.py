@@ -1,8 +1,8 @@
 """The container sandbox: a host's script in a container of a Docker engine on this machine.
 
-Leaves the running to `container_init.py`, one small process of this machine per container, and
-meets it again only in the sandbox's folder. The container is found by its label, so whoever comes
-next needs neither of the two processes that were there before.
+`container_init.py`, one small process of this machine per container, runs it; the two communicate
+only through the sandbox's folder. The container is found by its label, so a later supervisor needs
+neither of the earlier processes.
 """
 
 import marshal
@@ -59,12 +59,12 @@ _SHORT_SECONDS = 0.2
 
 
 class ContainerSandbox(Sandbox):
-    """Starts one container, ever, for one folder.
+    """Starts at most one container for a folder.
 
     The starter takes an flock on `lock`, init inherits it and holds it until it ends, as in the
-    process sandbox. A container that is created and not yet started is known as such by the engine,
-    and its name can be given once: so it makes no difference at which line an init is killed. Init
-    writes `process.json` before the start: who finds one, and no container, knows that it is lost.
+    process sandbox. The engine knows a container that is created and not yet started, and its name
+    is unique: so an init may be killed at any line. Init writes `process.json` before the start: a
+    record without a container means that the container is lost.
     """
 
     def __init__(self, container: ContainerPlan) -> None:
@@ -80,8 +80,8 @@ class ContainerSandbox(Sandbox):
         self._init_at = 0.0
 
     def start(self, plan: SandboxPlan) -> None:
-        """Returns when the container runs, or raises; then SIGKILL removes what there may be of it,
-        should init have been killed, or the engine, just then.
+        """Returns when the container runs, or raises; then SIGKILL removes what may exist of it, in
+        case init or the engine was killed at that moment.
 
         The caller becomes the supervisor that init watches, as in the process sandbox.
         """
@@ -102,7 +102,7 @@ class ContainerSandbox(Sandbox):
                 raise SandboxError(text or _silent(plan))
 
     def poll(self, plan: SandboxPlan) -> SandboxState | None:
-        """An init that was killed is started again here: the container has gone on meanwhile."""
+        """An init that was killed is restarted here: the container has continued meanwhile."""
         if not (plan.folder / INTENT).exists():
             return None
         if end := _read_over(plan):
@@ -116,7 +116,7 @@ class ContainerSandbox(Sandbox):
         self._deliver_again(plan)
         if is_held(plan.folder):
             return Running()
-        # Init records the end before it leaves: so look once more, after seeing it gone.
+        # Init records the end before it exits: so check once more after it is gone.
         if end := _read_over(plan):
             return end
         if intent is None:
@@ -155,7 +155,7 @@ class ContainerSandbox(Sandbox):
             if start is None or not start.command.pid:
                 self._undelivered.append(number)
             else:
-                # The engine's init, which passes it on; with it the kernel ends all others.
+                # The engine's init, which forwards it; when it ends, the kernel ends all others.
                 processes.send_signal(start.command_identity, number)
         except EngineError as error:
             raise SandboxError(f"The container of {plan.host!r}: {error}") from error
@@ -169,7 +169,7 @@ class ContainerSandbox(Sandbox):
         return self.isolation if has_started(plan.folder) else None
 
     def root_pid(self, plan: SandboxPlan) -> int | None:
-        """The process that all others of the container descend from, where this machine has it."""
+        """The process that all others of the container descend from, if it is on this machine."""
         start = read_start(plan.folder)
         return start.command.pid or None if start is not None else None
 
@@ -181,13 +181,13 @@ class ContainerSandbox(Sandbox):
         return os.stat(folder).st_uid == user.uid
 
     def _spawn(self, plan: SandboxPlan, intent: Intent, lock: int) -> str:
-        """Start an init and return what it says."""
+        """Start an init and return its report."""
         folder = plan.folder.resolve()
         pipe = folder / PIPE
         was_held = self._pipe is not None
         if not pipe.exists():
             os.mkfifo(pipe)
-            pipe.chmod(0o666)  # the image says who writes to it; the folder is ours alone
+            pipe.chmod(0o666)  # the image decides which user writes to it; the folder is ours alone
         self._hold(plan)
         start = read_start(folder)
         root = start.command if start and processes.is_alive(start.command_identity) else None
@@ -218,7 +218,7 @@ class ContainerSandbox(Sandbox):
             )
 
     def _adopt(self, plan: SandboxPlan, intent: Intent) -> None:
-        """Start another init for a container that has lost its own, unless somebody does."""
+        """Start another init for a container that lost its own, unless another process does."""
         now = time.monotonic()
         if not is_due(self._num_inits, now - self._init_at):
             return
@@ -257,7 +257,7 @@ class ContainerSandbox(Sandbox):
 
 
 def _read_over(plan: SandboxPlan) -> SandboxState | None:
-    """How it ended, if it is known to have."""
+    """How it ended, if that is known."""
     if end := read_end(plan.folder):
         return end
     lost = read_lost(str(plan.folder))
@@ -269,7 +269,7 @@ def _label(intent: Intent) -> str:
 
 
 def _with_command(plan: SandboxPlan) -> SandboxPlan:
-    """One whose command is the image's own."""
+    """The plan with the image's own command."""
     from dataclasses import replace
 
     return replace(plan, command=("train",))

@@ -23,15 +23,15 @@ class Context:
     nonce: str
     settings: Settings
     environ: Mapping[str, str]
-    """The environment the submitter, or the server, gave us; never written to disk."""
+    """The environment from the submitter or the server; never written to disk."""
     is_of_server: bool = False
     """Whether the job came through a server: then the environment is not its submitter's."""
     wake: WakeUps | None = None
-    """What cuts the supervisor's rests short, if it can be woken."""
+    """Cuts the supervisor's pauses short, if it can be woken."""
 
     @property
     def script_environ(self) -> dict[str, str]:
-        """What of it the script gets."""
+        """The part of it that the script gets."""
         if self.is_of_server:
             return of_server(self.environ, self.settings.job_variables.split(","))
         return of_submitter(self.environ)
@@ -41,7 +41,7 @@ class Context:
         return Journal(self.folder.journal)
 
     def say(self, message: str) -> None:
-        """Into the job's status. For people, so a disk too full for it ends nothing."""
+        """Set the job's status message. For users, so a disk too full for it ends nothing."""
         try:
             self.journal.say(message[:500])
         except OSError as error:

@@ -1,7 +1,7 @@
-"""The few calls of the Docker Engine API that a container sandbox needs, over a Unix socket.
+"""A small client of the Docker Engine API for container sandboxes, over a Unix socket.
 
-One request per connection, as HTTP/1.0: so an answer ends where its connection ends. Runs inside
-the sandbox's init, so it imports nothing slow: http.client takes five times as long to load as the
+One HTTP/1.0 request per connection: so a response ends where its connection ends. Runs inside the
+sandbox's init, so it imports nothing slow: http.client takes five times as long to load as the
 socket alone, and the package `docker` fourteen times.
 """
 
@@ -9,13 +9,13 @@ import json
 import os
 import socket
 
-TYPE_CHECKING = False  # typing itself takes milliseconds
+TYPE_CHECKING = False  # importing typing takes milliseconds
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
 ANSWER_SECONDS = 60.0
-"""For one call. Creating or starting a container takes long on a machine that hardly moves."""
+"""Timeout of one call. Creating or starting a container is slow on a busy machine."""
 _UNIX = "unix://"
 _PIECE_BYTES = 1 << 16
 _NO_CONTENT = (204, 304)
@@ -27,7 +27,7 @@ class EngineError(Exception):
 
 
 class EngineUnreachable(EngineError):
-    """Nobody answers. It may be starting again, with the containers alive meanwhile."""
+    """No response. The engine may be restarting, while the containers stay alive."""
 
 
 class EngineRefused(EngineError):
@@ -37,7 +37,7 @@ class EngineRefused(EngineError):
 
 
 def find_engine(environ: "Mapping[str, str]") -> str:
-    """The address of this user's engine: what DOCKER_HOST names, or the first socket there is."""
+    """The address of this user's engine: DOCKER_HOST, or the first socket that exists."""
     if named := environ.get("DOCKER_HOST"):
         return named
     home, runtime = environ.get("HOME", "/"), environ.get("XDG_RUNTIME_DIR", "/run")
@@ -51,7 +51,7 @@ def find_engine(environ: "Mapping[str, str]") -> str:
 
 
 class Engine:
-    """Keeps no connection and no state: the engine may come and go between two calls."""
+    """Keeps no connection and no state: the engine may be restarted between two calls."""
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -63,7 +63,7 @@ class Engine:
         query: "Mapping[str, object] | None" = None,
         body: object = None,
     ) -> "Any":
-        """The answer's JSON; None when it has none."""
+        """The response's JSON; None if it has none."""
         connection = self.send(method, path, query, body)
         try:
             pieces = list(iter(lambda: connection.recv(_PIECE_BYTES), b""))
@@ -80,7 +80,7 @@ class Engine:
         query: "Mapping[str, object] | None" = None,
         body: object = None,
     ) -> socket.socket:
-        """A connection on which the answer will come, and which is closed when it is complete."""
+        """A connection on which the response will arrive; the engine closes it at the end."""
         data = b"" if body is None else json.dumps(body).encode()
         head = (
             f"{method} {_target(path, query)} HTTP/1.0\r\nHost: docker\r\n"
@@ -122,13 +122,13 @@ class Engine:
         return _unless_gone(lambda: self.call("GET", f"/containers/{container}/json"))
 
     def kill(self, container: str, number: int) -> None:
-        """Of the container's first process. One that has ended, or is not there, is success."""
+        """Signal the container's first process. Success if it has ended or does not exist."""
         _unless_gone(
             lambda: self.call("POST", f"/containers/{container}/kill", {"signal": number}), 409
         )
 
     def remove(self, container: str) -> None:
-        """Killed if it runs, with its unnamed volumes. One that is being removed is success."""
+        """Killed if it runs, with its anonymous volumes. Success if it is already being removed."""
         _unless_gone(
             lambda: self.call("DELETE", f"/containers/{container}", {"force": 1, "v": 1}), 409
         )
@@ -141,9 +141,9 @@ class Engine:
         return True
 
     def make_network(self, name: str, labels: "Mapping[str, str]") -> None:
-        """A bridge on which containers find each other by name, unless there is one.
+        """A bridge on which containers find each other by name, unless one exists.
 
-        Hosts that start at one moment may make several of that name: the first by id is kept.
+        Hosts that start at the same time may create several of that name: the first by id is kept.
         """
         if not self._networks(name):
             self.call("POST", "/networks/create", body={"Name": name, "Labels": dict(labels)})
@@ -155,7 +155,7 @@ class Engine:
         _unless_gone(lambda: self.call("DELETE", f"/networks/{name}"), 403)
 
     def _networks(self, name: str) -> list[str]:
-        filters = json.dumps({"name": [name]})  # which also finds longer names
+        filters = json.dumps({"name": [name]})  # the filter also matches longer names
         found = self.call("GET", "/networks", {"filters": filters})
         return sorted(each["Id"] for each in found if each["Name"] == name)
 
@@ -180,7 +180,7 @@ class Engine:
         )
 
     def _read(self, answer: bytes, *, has_body: bool) -> "Any":
-        """An answer may break off anywhere: what is missing must not look like `nothing found`."""
+        """A response may be cut off anywhere: that must not look like `nothing found`."""
         head, end, body = answer.partition(b"\r\n\r\n")
         words = head.split(b" ", 2)
         if not end or len(words) < 2 or not words[1].isdigit():
@@ -206,7 +206,7 @@ def _target(path: str, query: "Mapping[str, object] | None") -> str:
 
 
 def _escaped(text: str) -> str:
-    """As urllib.parse.quote does it, which takes milliseconds to load."""
+    """Like urllib.parse.quote, whose import takes milliseconds."""
     return "".join(
         chr(byte) if chr(byte) in _UNESCAPED else f"%{byte:02X}" for byte in text.encode()
     )

@@ -1,7 +1,7 @@
-"""Keeps the job's rule evaluator alive while the lead's supervisor lives: starts it, revives it.
+"""Keeps the job's rule evaluator alive while the lead's supervisor lives: starts and restarts it.
 
-The evaluator is a process of its own, in a session of its own: nothing here waits for it, but that
-the job's folders are given back a little later when it is not through with them.
+The evaluator is a process in its own session: nothing here waits for it, except that the job's
+folders are removed a little later while it still reads them.
 """
 
 import logging
@@ -17,14 +17,14 @@ from trackside.system.processes import NONCE_VARIABLE
 logger = logging.getLogger(__name__)
 
 REVIVE_PAUSES_SECONDS = (0.0, 0.0, 2.0, 10.0, 30.0)
-"""How long after the last start the next may follow; the last pause for all further ones."""
+"""Pauses before each restart; the last one for all further ones."""
 READ_SECONDS = 60.0
-"""How long the end of a job waits for rules to have read its folders. They go on with storage."""
+"""How long the end of a job waits for rules to read its folders. They continue with storage."""
 _LOOK_SECONDS = 0.05
 
 
 class EvaluatorWatchdog:
-    """Of hosts that do not lead, and for jobs without rules, all methods do nothing."""
+    """For hosts that do not lead, and jobs without rules, all methods do nothing."""
 
     def __init__(self, context: Context, *, is_lead: bool) -> None:
         self._context = context
@@ -38,11 +38,11 @@ class EvaluatorWatchdog:
         self._is_disk_full = False
 
     def follow(self, spec: JobSpec) -> None:
-        """Rules may come to a job while it runs."""
+        """Rules may be added to a job while it runs."""
         self._spec = spec
 
     def tick(self) -> None:
-        """Keep one running until it is done. Its problems never fail the job."""
+        """Keep one running until it is done. Its errors never fail the job."""
         if not self.is_on:
             return
         pauses = REVIVE_PAUSES_SECONDS
@@ -60,7 +60,7 @@ class EvaluatorWatchdog:
             self._is_disk_full = True
 
     def see_out(self) -> None:
-        """The job has ended: wait until the rules have read what it left, for a while."""
+        """The job has ended: wait a limited time until the rules have read its data."""
         deadline = time.monotonic() + READ_SECONDS
         while self.is_on and not self._is_disk_full and time.monotonic() < deadline:
             if evaluator_process.has_judged(self._rules, self._spec):

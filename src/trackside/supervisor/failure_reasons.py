@@ -44,7 +44,8 @@ def record_end(
     was_requested: bool,
 ) -> None:
     """Write into the host's record how its script ended. `exceeded` names the limit that it was
-    ended for; `was_requested`: it was told to end, so its exit code is no failure of its own."""
+    ended for; `was_requested`: it was requested to end, so its exit code is not a failure.
+    """
     record.ended_at = time.time()
     keep_packages(folder, context.host)
     if isinstance(state, Lost) and state.is_of_script:

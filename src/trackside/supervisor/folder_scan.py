@@ -17,7 +17,7 @@ class FileState:
     mtime_ns: int
     inode: int
     ctime_ns: int = field(compare=False)
-    """Also moved by a rename, and by a mode: too often to recognize an unsent file by."""
+    """Also changed by a rename or chmod: too often to recognize an unsent file by."""
 
     @classmethod
     def of(cls, status: os.stat_result) -> "FileState":

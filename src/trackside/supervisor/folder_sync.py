@@ -25,7 +25,7 @@ SETTLED_SECONDS = 1.0
 """A file that has not changed for this long is taken to be complete."""
 READ_BYTES = 4 << 20
 _HOPELESS = (InvalidKey, PermissionError)
-"""No retry will upload such a file; a person may rename it or change its mode."""
+"""No retry will upload such a file; a user may rename it or change its mode."""
 
 
 class FileChanged(Exception):
@@ -142,7 +142,7 @@ class FolderSync(SyncPart):
         return path in self._unfinished
 
     def _skip_torn(self, waiting: dict[str, FileState]) -> None:
-        """Those of which an older version is stored, and which were written to until the end."""
+        """Files that were written to until the end and have an older version in storage."""
         for path, file in list(waiting.items()):
             is_torn = path in self._unfinished or self._seen.get(path) != file
             if path in self._sent and is_torn:
@@ -184,7 +184,7 @@ class FolderSync(SyncPart):
         self._is_listed = True
 
     def found(self, problems: dict[str, Exception]) -> dict[str, FileState]:
-        """The files that are to be stored, as they are now."""
+        """The files to store, in their current state."""
         files = scan(self.source, problems)
         return {path: file for path, file in files if not self._skip(path)}
 

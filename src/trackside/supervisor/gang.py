@@ -1,7 +1,7 @@
-"""The hosts of one attempt: start together, end together. They meet in the job's folder.
+"""The hosts of one attempt: start and end together. They coordinate through the job's folder.
 
 Host algo-1 leads: it makes the job's moves. Nothing else here knows where the other hosts run, so a
-placement without a shared folder replaces this module's files by another meeting place.
+placement without a shared folder only replaces this module's files.
 """
 
 import os
@@ -147,8 +147,7 @@ class Gang:
 
 
 def ran_seconds(meeting: Meeting, now: boot_clock.Moment) -> float:
-    """How long ago the hosts met; after a reboot, how long they had run when that was last noted.
-    Pure."""
+    """How long ago the hosts met; after a reboot, the last recorded running time. Pure."""
     age = boot_clock.Moment(meeting.boot_id, meeting.clock).age_at(now)
     return meeting.ran if age is None else age
 
@@ -159,8 +158,8 @@ def write_supervisor(folder: HostFolder, nonce: str) -> None:
 
 
 def addresses(job: str, host_names: tuple[str, ...]) -> dict[str, str]:
-    """A loopback address for every host, apart from other jobs' where that can be."""
-    if sys.platform != "linux":  # elsewhere only 127.0.0.1 is up
+    """A loopback address for every host, distinct from other jobs' where possible."""
+    if sys.platform != "linux":  # elsewhere only 127.0.0.1 is available
         return dict.fromkeys(host_names, "127.0.0.1")
     number = zlib.crc32(job.encode())
     first, second = 1 + number % 254, number // 254 % 250

@@ -8,13 +8,13 @@ from typing import Any
 logger = logging.getLogger(__name__)
 
 # Software power cap, hardware slowdown, software and hardware thermal slowdown, power brake. Idle
-# and clocks that a user requested are among the reasons, too, and are no throttling.
+# and clocks requested by a user are also among the reasons, but are not throttling.
 _THROTTLED = 0x4 | 0x8 | 0x20 | 0x40 | 0x80
 
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """None where the card, or its MIG mode, does not report it."""
+    """None if the card, or its MIG mode, does not report it."""
 
     utilization_percent: float | None
     memory_used_bytes: float | None
@@ -40,7 +40,7 @@ class Gpus:
     @classmethod
     def found(cls) -> "Gpus":
         try:
-            import pynvml  # of nvidia-ml-py; the package called pynvml is another, and dead
+            import pynvml  # of nvidia-ml-py; the package named pynvml is another, unmaintained one
         except ImportError:
             return cls(None, [])
         try:

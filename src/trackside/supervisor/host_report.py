@@ -108,8 +108,9 @@ def lag_message(records: Mapping[str, HostRecord], *, after_seconds: float) -> t
 
 
 def capture_problem(tensors: ScriptFolder) -> str:
-    """The first error that the hook reported in its folder; it reports each kind once and goes
-    on."""
+    """The first error that the hook reported in its folder; it reports each kind once and
+    continues.
+    """
     try:
         first = json.loads(tensors.read("capture-errors.json", MARKER_BYTES))["errors"][0]
         return f"{first['where']}: {first['message']} ({first['count']} times)"

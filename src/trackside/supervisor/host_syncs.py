@@ -1,4 +1,4 @@
-"""What a host uploads while its script runs: which folders to where, and in which thread."""
+"""A host's uploads while its script runs: which folders, to where, and in which thread."""
 
 from collections.abc import Callable, Collection, Sequence
 
@@ -147,8 +147,8 @@ def _curves_keeper(
     working: WorkingFolder | None,
     of_script: Sequence[EventSync],
 ) -> Callable[..., None]:
-    """Writes what the supervisor itself has for TensorBoard, before each upload: metrics
-    of the log, as a run named after the host, and what the script logs without TensorBoard.
+    """Writes the supervisor's own curves for TensorBoard before each upload: metrics of the log, as
+    a run named after the host, and what the script logs without TensorBoard.
     """
     folder.metrics.mkdir(exist_ok=True)
     reported = folder.script_folder(folder.reported_metrics)

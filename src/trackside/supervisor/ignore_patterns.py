@@ -1,9 +1,9 @@
-"""Patterns that name files and folders to leave out, as .gitignore has them.
+"""Patterns for files and folders to exclude, with .gitignore's syntax.
 
-A line is a pattern; of those that match, the last one decides. `#` begins a comment, `!` takes
-back, a slash at the end means folders only, a slash elsewhere binds the pattern to the top. `*`,
-`?` and `[…]` stand for parts of one name, `**` for any folders. What is below a folder that is left
-out cannot be taken back.
+A line is a pattern; the last one that matches decides. `#` begins a comment, `!` includes again, a
+slash at the end means folders only, a slash elsewhere anchors the pattern at the top. `*`, `?` and
+`[…]` match parts of one name, `**` any folders. Files below an excluded folder cannot be included
+again.
 """
 
 import re
@@ -24,7 +24,7 @@ class _Pattern:
     only_folders: bool
 
     def matches(self, names: list[str]) -> bool:
-        """Step by step, with all ways to read `**` at once: no pattern takes long."""
+        """Step by step, with all ways to match `**` in parallel: no pattern takes long."""
         reached = self._past_any({0})
         for name in names:
             reached = self._past_any({at for old in reached for at in self._after(old, name)})
@@ -52,7 +52,7 @@ class IgnorePatterns:
         self._patterns = [pattern for line in lines if (pattern := _parsed(line))]
 
     def match(self, path: str, *, is_folder: bool) -> bool:
-        """Whether this path itself is left out. Ask for the folders above it first."""
+        """Whether this path itself is excluded. Check the folders above it first."""
         names = path.split("/")
         for pattern in reversed(self._patterns):
             if (is_folder or not pattern.only_folders) and pattern.matches(names):
@@ -60,7 +60,7 @@ class IgnorePatterns:
         return False
 
     def covers(self, path: str) -> bool:
-        """Whether the file or a folder above it is left out."""
+        """Whether the file or a folder above it is excluded."""
         names = path.split("/")
         above = ("/".join(names[:depth]) for depth in range(1, len(names)))
         return any(self.match(folder, is_folder=True) for folder in above) or self.match(
@@ -80,7 +80,7 @@ def _parsed(line: str) -> _Pattern | None:
     if not names:
         return None
     if names[-1] == "**":
-        names[-1] = "*"  # all inside; a folder that is left out takes along what it holds
+        names[-1] = "*"  # everything inside: an excluded folder excludes its content
     steps = [_ANY_FOLDERS if name == "**" else re.compile(translate(name)).match for name in names]
     if not is_bound:
         steps.insert(0, _ANY_FOLDERS)

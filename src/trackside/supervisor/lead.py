@@ -1,4 +1,4 @@
-"""The lead host's last duties: decide how the job ends, publish its artifacts, write its end."""
+"""The lead host's final tasks: decide how the job ends, publish its artifacts, write its end."""
 
 import logging
 import shutil
@@ -40,7 +40,7 @@ def conclude(attempt: Attempt) -> None:
 
 
 def _wait_for_all(attempt: Attempt) -> dict[str, HostRecord]:
-    """Until every other host has ended, or is known to be gone. A failure here ends them too."""
+    """Until every other host has ended, or is known to be gone. A failure ends them too."""
     gang = attempt.gang
     if attempt.record.went_wrong:
         gang.end(Why.HOST_FAILED, attempt.context.host)
@@ -49,7 +49,7 @@ def _wait_for_all(attempt: Attempt) -> dict[str, HostRecord]:
         waiting = {host for host, record in records.items() if record.phase is not Phase.ENDED}
         if not waiting:
             return records
-        attempt.tick_while_uploading()  # the time limit counts on for the others
+        attempt.tick_while_uploading()  # the time limit still applies to the others
         if lost := attempt.peers.check():
             gang.end(Why.HOST_LOST, lost[0])
             if waiting.issubset(lost):
@@ -58,8 +58,9 @@ def _wait_for_all(attempt: Attempt) -> dict[str, HostRecord]:
 
 
 def start_again(journal: Journal, number: int, reason: str, seconds: float) -> None:
-    """From this attempt, which ran as long, to the next. May be done again after a death at any
-    line of it."""
+    """From this attempt, which ran this long, to the next. May be repeated after a crash at any
+    line.
+    """
     message = f"Attempt {number} ended: {reason}"
     journal.note(RETRY, attempt=number, reason=reason, seconds=seconds)
     if journal.try_move(Secondary.RESTARTING, message=message).state.is_final:
@@ -80,7 +81,7 @@ def _finish(attempt: Attempt, end: End, records: dict[str, HostRecord]) -> None:
 
     if journal.read().has_trained(attempt.number):
         journal.try_move(Secondary.UPLOADING)
-        # A script that we did not start has /opt/ml only for its curves: it keeps its own files.
+        # A script that we did not start has /opt/ml only for its curves: it manages its own files.
         has_model = end.keeps_model and not context.spec.is_attached
         publish = partial(publisher.publish, model=has_model)
         unsent = until(deadline, publish, waiting) or unsent
@@ -92,9 +93,9 @@ def _finish(attempt: Attempt, end: End, records: dict[str, HostRecord]) -> None:
 
 
 def wind_up(attempt: Attempt, deadline: float) -> None:
-    """What follows the final status: upload the journal, finish the rules, free the disk.
+    """Everything after the final status: upload the journal, finish the rules, free the disk.
 
-    Done again by the next supervisor, should this one die before it is through.
+    Repeated by the next supervisor, should this one die before it is done.
     """
     context, home = attempt.context, attempt.context.settings.layout
     publisher = Publisher(context.spec, context.folder, attempt.number, context.settings.home)
@@ -131,8 +132,9 @@ def _kept(attempt: Attempt, unsent: str) -> str:
 
 
 def _free_space(attempt: Attempt, history: History) -> None:
-    """All of it is in storage now. A failed job keeps its folders for inspection, without its
-    input."""
+    """Everything is in storage now. A failed job keeps its folders for inspection, without its
+    input.
+    """
     for host in attempt.gang.hosts:
         for number in range(1, attempt.number + 1):
             folder = attempt.context.folder.host(host, number)

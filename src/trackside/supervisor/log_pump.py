@@ -1,8 +1,8 @@
-"""Carries the command's output from a pipe to the log; a full disk costs lines, not the script.
+"""Moves the command's output from a pipe to the log; a full disk costs lines, not the script.
 
-Runs inside the sandbox's init, so it imports nothing slow. The log's readers see a file that only
-grows. Space is reserved ahead of its end: so a full disk is noticed before a byte is lost, and the
-last lines of a script that dies of it can still be written.
+Runs inside the sandbox's init, so it imports nothing slow. Readers see a log file that only grows.
+Space is reserved ahead of its end: so a full disk is noticed before a byte is lost, and the last
+lines of a script that fails because of it can still be written.
 """
 
 import errno
@@ -29,7 +29,7 @@ class LogPump:
     """One pipe and one log. The writer's end is `writable`; no other process may write to the log.
 
     Bytes go from the pipe to the file by splice: at every moment they are in one or the other, so
-    a reader who finds the pipe empty finds all of it in the file.
+    once the pipe is empty the file is complete.
     """
 
     def __init__(self, log: str) -> None:
@@ -51,16 +51,16 @@ class LogPump:
         return self._refusal is not None
 
     def open_for_reading(self) -> int:
-        """For the command, which may want to see its own last lines."""
+        """For the command, which may read its own last lines."""
         return os.open(f"/dev/fd/{self._log}", os.O_RDONLY)
 
     def say(self, line: str) -> None:
-        """A line of our own, after what has been written so far."""
+        """Add a line of our own, after the output so far."""
         self._hold(self._line_end() + f"[trackside] {line}\n".encode())
         self._write_held()
 
     def step(self) -> int:
-        """Move what has come, a piece at most; the number of bytes taken from the pipe."""
+        """Move available output, one piece at most; returns the bytes taken from the pipe."""
         if self._refusal is not None and time.monotonic() - self._tried_at >= RETRY_SECONDS:
             self._write_held()
         try:
@@ -71,7 +71,7 @@ class LogPump:
             return 0
 
     def finish(self) -> None:
-        """Move the rest. For this the space that was reserved is used."""
+        """Move the rest, using the reserved space."""
         while self.step():
             pass
         if self._held:
@@ -90,7 +90,7 @@ class LogPump:
             raise
         except OSError as error:
             if self._can_splice and error.errno in _UNSUPPORTED:
-                self._can_splice = False  # the log is on a file system without it
+                self._can_splice = False  # the log's file system does not support it
             else:
                 self._refuse(error)
             return self.step()
@@ -112,7 +112,7 @@ class LogPump:
         self._reserved_to = self._end + RESERVED_BYTES
 
     def _hold(self, data: bytes) -> int:
-        """Keep the newest whole lines."""
+        """Keep the newest complete lines."""
         self._held += data
         if (excess := len(self._held) - HELD_BYTES) > 0 and self._refusal is not None:
             dropped = self._held.find(b"\n", excess - 1) + 1 or excess
@@ -121,7 +121,7 @@ class LogPump:
         return len(data)
 
     def _write_held(self, *, is_last: bool = False) -> None:
-        """All of it, after a line on what is missing; or nothing."""
+        """All of it, after a line about what is missing; or nothing."""
         try:
             if not is_last:
                 self._reserve()
@@ -134,7 +134,7 @@ class LogPump:
         self._refusal = None
 
     def _append(self, text: bytes) -> None:
-        """Whole or not at all."""
+        """Complete or not at all."""
         written = 0
         try:
             while written < len(text):
@@ -159,6 +159,6 @@ class LogPump:
         return self._line_end() + f"[trackside] {lost}\n".encode()
 
     def _line_end(self) -> bytes:
-        """For a line that was left open."""
+        """Terminates an incomplete line."""
         is_open = self._end and os.pread(self._log, 1, self._end - 1) != b"\n"
         return b"\n" if is_open else b""

@@ -17,7 +17,7 @@ TAIL_BYTES = 8192
 
 
 class LogClock:
-    """Records which size the log had when. Called often; writes only when the log has grown."""
+    """Records the log's size over time. Called often; writes only when the log has grown."""
 
     def __init__(self, log: Path, times: Path) -> None:
         self._log = os.fspath(log)
@@ -39,7 +39,7 @@ class LogClock:
         line = f"{size} {self._time:.3f}\n".encode()
         with self._times.open("ab", buffering=0) as file:
             end = file.seek(0, os.SEEK_END)
-            if file.write(line) != len(line):  # the disk filled up in the middle
+            if file.write(line) != len(line):  # the disk became full in the middle
                 file.truncate(end)
                 return False
         self._size = size
@@ -47,7 +47,7 @@ class LogClock:
 
 
 def _drop_torn_line(times: Path) -> None:
-    """Left by a crash; appending to it would make one wrong mark of two."""
+    """Left by a crash; appending to it would corrupt the next mark."""
     try:
         with times.open("r+b") as file:
             file.truncate(file.read().rfind(b"\n") + 1)
@@ -57,7 +57,8 @@ def _drop_torn_line(times: Path) -> None:
 
 def add_line(log: Path, times: Path, line: str) -> None:
     """Append a line to a log that no script writes to any more, unless an earlier supervisor has
-    added it already."""
+    added it.
+    """
     data = f"{line}\n".encode(errors="backslashreplace")
     with log.open("a+b") as file:
         file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL_BYTES))

@@ -1,4 +1,4 @@
-"""Watches the machine while the script runs: curves for people, lines for the profiler's rules.
+"""Samples the machine while the script runs: curves for users, lines for the profiler's rules.
 
 Owns the thread and its interval; `machine_reading` reads counters, `machine_figures` computes.
 """
@@ -21,13 +21,13 @@ from trackside.system import process_table
 logger = logging.getLogger(__name__)
 
 CURVE_SECONDS = ((60.0, 1.0), (600.0, 5.0), (math.inf, 15.0))
-"""The distance of points, by how long the script has run at most. They are means, so nothing falls
-in between."""
+"""Interval between points, by how long the script has run. Points are means, so no peak is missed.
+"""
 STILL_POINTS = 3
-"""After so many without any processor time of the script's, points are `STILL_SECONDS` apart."""
+"""After so many points without any CPU time of the script, points are `STILL_SECONDS` apart."""
 STILL_SECONDS = 60.0
 LEAST_PROFILE_SECONDS = 0.1
-"""The shortest interval that the contract has."""
+"""The shortest interval in the contract."""
 LEAST_SECONDS = 0.05
 """Two readings closer than this show the kernel's clock ticks rather than the machine."""
 
@@ -35,7 +35,7 @@ LEAST_SECONDS = 0.05
 def make_sampler(
     spec: JobSpec, folder: HostFolder, host: str, root_pid: int | None, running_seconds: float
 ) -> "MachineSampler | None":
-    """What samples this host for this job; None where there is nothing to see."""
+    """The sampler of this host for this job; None if there is nothing to sample."""
     if root_pid is None or not process_table.PRESENT:
         return None
     profile = folder.script_folder(folder.inside((spec.profiler or Profiler()).local_path))
@@ -50,9 +50,9 @@ def make_sampler(
 
 
 class MachineSampler:
-    """Samples while its block is open. What goes wrong in it is logged once and ends only it.
+    """Samples while its block is open. An error is logged once and ends only the sampler.
 
-    A profiler that is switched off has nothing sampled; without one there are curves alone.
+    With a profiler that is switched off nothing is sampled; without one, only curves.
     """
 
     def __init__(
@@ -87,13 +87,13 @@ class MachineSampler:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Takes a last sample; afterwards all files are whole."""
+        """Takes a last sample; afterwards all files are complete."""
         self._is_ending = True
         self._wake.set()
         self._thread.join()
 
     def retune(self, profiler: Profiler | None) -> None:
-        """Sample as this one wants it from now on."""
+        """Use this profiler's interval from now on."""
         self._profiler = profiler
         self._wake.set()
 
@@ -121,12 +121,12 @@ class MachineSampler:
                 return
 
     def _wait(self, seconds: float | None) -> None:
-        """Until then, the end, or another profiler."""
+        """Until then, the end, or a change of the profiler."""
         self._wake.wait(seconds)
         self._wake.clear()
 
     def _sample(self, reader: MachineReader, profiler: Profiler | None) -> None:
-        """For as long as the profiler is this one."""
+        """While the profiler is unchanged."""
         profile_seconds = _profile_seconds(profiler)
         first = drawn = profiled = reader.read()
         due = drawn.clock
@@ -140,7 +140,7 @@ class MachineSampler:
             self._wait(due - time.monotonic())
             is_over = self._is_ending or self._profiler != profiler
             if is_over and drawn is first:
-                # On a busy machine a short script may be over before this thread has begun.
+                # On a busy machine a short script may be over before this thread has started.
                 time.sleep(max(0.0, drawn.clock + LEAST_SECONDS - time.monotonic()))
             now = reader.read()
             if profile_seconds:
@@ -170,8 +170,9 @@ class MachineSampler:
 def curve_seconds(
     running_seconds: float, profile_seconds: float = 0.0, *, is_still: bool = False
 ) -> float:
-    """From point to point: close at first, wider later, widest for a script that does nothing;
-    never closer than the profile's readings."""
+    """Interval between points: short at first, longer later, longest for an idle script; never
+    shorter than the profile's.
+    """
     distance = next(pause for until, pause in CURVE_SECONDS if running_seconds < until)
     return max(profile_seconds, distance, STILL_SECONDS if is_still else 0.0)
 

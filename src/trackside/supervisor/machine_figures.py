@@ -18,8 +18,8 @@ MINUTE_SECONDS = 60
 def scalars(before: Reading, now: Reading, *, is_over: bool = False) -> dict[str, float]:
     """Tag to value. Rates and percentages are means over the time between the two readings.
 
-    `is_over`: the script has ended. What it holds is then no figure of its own: its curves would
-    all fall to nothing at their end.
+    `is_over`: the script has ended. Its current usage is then left out: all its curves would drop
+    to zero at their end.
     """
     seconds = now.clock - before.clock
     used = now.memory_bytes - now.memory_available_bytes
@@ -99,7 +99,7 @@ def _gpu_scalars(now: Reading) -> Iterator[tuple[str, float]]:
 
 
 def _percent(before: Core, now: Core) -> tuple[float, float]:
-    """Busy and waiting for a disk. The kernel's own counters of waiting may run backwards."""
+    """Busy, and waiting for a disk. The kernel's counters of waiting may run backwards."""
     total = now.total - before.total
     if total <= 0:
         return 0.0, 0.0
@@ -116,10 +116,11 @@ def _whole(cores: tuple[Core, ...]) -> Core:
 
 
 def _script_ticks(before: Reading, now: Reading) -> int:
-    """CPU time of the tree. A child that ends leaves its time to its parent: the sum stays whole.
+    """CPU time of the tree. A child's time is added to its parent's when it ends: the sum is
+    preserved.
 
-    A process first seen now counts only if it started after the last reading; the time of one that
-    is older was spent in windows that are over.
+    A process first seen now counts only if it started after the last reading; the time of an older
+    one was spent before.
     """
     spent = 0
     for pid, process in now.script.items():
@@ -149,7 +150,7 @@ class MinuteFiles:
         name = f"{minute}.{self._host}.json"
         if minute != self._minute:
             self._parts.mkdir(parents=True, exist_ok=True)
-            # Those of an earlier supervisor are over, too, unless its last minute is this one.
+            # Those of an earlier supervisor are complete too, unless its last minute is this one.
             self._finish_parts(but=name)
             self._minute = minute
         with (self._parts / name).open("ab") as file:

@@ -13,14 +13,14 @@ from trackside.supervisor.gpus import Gpu, Gpus
 from trackside.system import process_table
 
 SECTOR_BYTES = 512
-"""What /proc/diskstats counts in, whatever the disk's own sectors are."""
+"""The unit of /proc/diskstats, whatever the disk's sector size."""
 SCAN_SHARE = 0.001
-"""Of a processor, at most, that is spent on searching the whole table for new processes, …"""
+"""Maximum share of a CPU for searching the whole process table for new processes, …"""
 FIRST_SECONDS = 15.0
 FIRST_PAUSE_SECONDS = 0.5
-"""… but for the beginning, when the script starts its processes: then at every such pause."""
+"""… except at the beginning, when the script starts its processes: then at each such interval."""
 IDLE_FACTOR = 10.0
-"""So much longer are the pauses while the script's processes take no processor time."""
+"""Factor for the pauses while the script's processes use no CPU time."""
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
@@ -101,7 +101,7 @@ class MachineReader:
         self._gpus.close()
 
     def _cores(self) -> Iterator[Core]:
-        """One for each processor that is online; the first line of the file sums them up."""
+        """One per online CPU; the file's first line is their sum."""
         self._stat.seek(0)
         for line in self._stat.readall().partition(b"\nintr")[0].split(b"\n")[1:]:
             # user nice system idle iowait irq softirq steal; guest time is in user already.
@@ -129,7 +129,7 @@ class MachineReader:
         return read * SECTOR_BYTES, written * SECTOR_BYTES
 
     def _network(self) -> tuple[int, int]:
-        """Of real cards; where there is none, as in a container, of everything but loopback."""
+        """Of physical interfaces; without any, as in a container, of everything but loopback."""
         self._net.seek(0)
         received = sent = 0
         for line in self._net.readall().splitlines()[2:]:
@@ -171,8 +171,8 @@ class _ProcessTree:
         return not newest or newest != self._newest
 
     def _scan(self, now: float) -> None:
-        began = time.thread_time()  # not the clock's: the load of others must not count
-        self._newest = _newest_process()  # first: one that begins meanwhile is found the next time
+        began = time.thread_time()  # CPU time, not wall time: other processes' load must not count
+        self._newest = _newest_process()  # first: one that starts meanwhile is found the next time
         # We may be a descendant ourselves: a revived supervisor is a child of the sandbox.
         found = process_table.descendants(self._root, without=os.getpid())
         self._pids = [self._root, *found]
@@ -183,7 +183,7 @@ class _ProcessTree:
 
 
 def _newest_process() -> bytes:
-    """The pid that was given out last, of all of this machine; empty where the kernel has none."""
+    """The pid assigned last on this machine; empty if the kernel does not report it."""
     return process_table.read("/proc/loadavg").rpartition(b" ")[2]
 
 
@@ -197,7 +197,7 @@ def _process(pid: int) -> Process | None:
 
 
 def _with_device(folder: str) -> Iterator[bytes]:
-    """The entries that stand for hardware, or for what a virtual machine takes for it."""
+    """Entries of hardware, or of virtual hardware."""
     try:
         names = os.listdir(folder)
     except OSError:

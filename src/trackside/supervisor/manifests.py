@@ -1,6 +1,6 @@
-"""Channels that are named by a manifest: a JSON list of objects, or JSON lines with attributes.
+"""Channels given by a manifest: a JSON list of objects, or JSON lines with attributes.
 
-Also writes the `<channel>-manifest` file that a script finds next to its channels.
+Also writes the `<channel>-manifest` file next to a script's channels.
 """
 
 import json
@@ -36,7 +36,7 @@ class ManifestLine:
 
 
 def named_objects(channel: Channel, home: Path) -> list[ChannelObject]:
-    """The objects of a `ManifestFile`, in its order; never none."""
+    """The objects of a `ManifestFile`, in its order; never empty."""
     try:
         content = parsed(_text(channel, home))
     except ValueError as error:
@@ -61,7 +61,7 @@ def named_objects(channel: Channel, home: Path) -> list[ChannelObject]:
 
 
 def manifest_lines(channel: Channel, home: Path) -> list[ManifestLine]:
-    """The lines of an `AugmentedManifestFile`; never none. Its objects' sizes are not known yet."""
+    """The lines of an `AugmentedManifestFile`; never empty. Object sizes are not known yet."""
     places = _Places(channel, home)
     found = [
         ManifestLine(line, tuple(_values(channel, number, line, places)))
@@ -74,7 +74,7 @@ def manifest_lines(channel: Channel, home: Path) -> list[ManifestLine]:
 
 
 def sized(channel: Channel, found: Sequence[ChannelObject]) -> list[ChannelObject]:
-    """Ask the stores for the sizes; an object that is not there is an `InputError`."""
+    """Query the stores for the sizes; a missing object is an `InputError`."""
 
     def with_size(item: ChannelObject) -> ChannelObject:
         try:
@@ -101,8 +101,8 @@ def write_listing(path: Path, channel: Channel, found: Sequence[ChannelObject]) 
 class _Places:
     """`locate` for many objects of few buckets: it reads the AWS settings every time.
 
-    A manifest in a store names objects, and no files of this machine: who wrote it may be somebody
-    who must not read them.
+    A manifest in a store may name objects but no files of this machine: its author may not be
+    allowed to read them.
     """
 
     def __init__(self, channel: Channel, home: Path) -> None:

@@ -1,7 +1,7 @@
-"""What a process sees on Linux: its own mounts, host name and /etc/hosts, made without a trace.
+"""A process's private mounts, host name and /etc/hosts on Linux, invisible outside.
 
-Runs inside the sandbox's init, so it imports nothing slow; errors are OSError with the path in it.
-What a command that runs as another user needs besides is `confinement.py`'s.
+Runs inside the sandbox's init, so it imports nothing slow; errors are OSError with the path.
+`confinement.py` has what a command that runs as another user needs besides.
 """
 
 import os
@@ -32,7 +32,7 @@ from trackside.system.linux_calls import (
 
 ML = "/opt/ml"
 
-TYPE_CHECKING = False  # typing itself takes milliseconds
+TYPE_CHECKING = False  # importing typing takes milliseconds
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -41,12 +41,12 @@ if TYPE_CHECKING:
 
 
 def isolate(kind: str, stage: str, mark: str, *, shares_ipc: bool = True) -> str:
-    """Give this process mounts and a host name of its own, and a small tmpfs at `stage`.
+    """Give this process private mounts and a host name, and a small tmpfs at `stage`.
 
-    `kind` is "root", or "user" for a user namespace in which the user keeps the own id. The tmpfs
-    holds what is made up for this namespace; its source `mark` identifies the namespace.
-    Nothing mounted here shows outside, and no capability stays that the user did not have.
-    Returns a path to the tmpfs that holds whatever is mounted over the folders above it.
+    `kind` is "root", or "user" for a user namespace in which the user keeps its id. The tmpfs holds
+    the files created for this namespace; its source `mark` identifies the namespace. No mount is
+    visible outside, and no capability remains that the user did not have. Returns a path to the
+    tmpfs that stays valid when folders above it are mounted over.
     """
     had = capabilities()
     user, group = os.geteuid(), os.getegid()
@@ -55,8 +55,8 @@ def isolate(kind: str, stage: str, mark: str, *, shares_ipc: bool = True) -> str
     unshare(spaces)
     if kind == "user":
         map_ids(user, group)
-    # A slave and not private: volumes that the machine mounts later (automounted homes and
-    # data) still appear in here, and nothing of ours goes back.
+    # A slave and not private: volumes that the machine mounts later (automounted homes and data)
+    # still appear here, and our mounts do not propagate back.
     mount(None, "/", flags=MS_SLAVE | MS_REC)
     mount(mark, stage, "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=16m")
     limit_capabilities(had)
@@ -73,13 +73,13 @@ def arrange(
     owner: int | None = None,
     show: "Show | None" = None,
 ) -> None:
-    """Show each folder at its target, put `hosts` before the lines of /etc/hosts, name the host.
+    """Mount each folder at its target, prepend `hosts` to /etc/hosts, set the host name.
 
-    `owner` is the user who will see it, where that is not the one who arranges it. `show` mounts
-    in ways of its own; what it leaves alone is bound.
+    `owner` is the user who will see it, if not the current one. `show` may mount in its own way;
+    what it declines is bind-mounted.
     """
     before = os.umask(0o022)
-    # Sources are opened before anything is covered: a mount may hide the way to the next one.
+    # Sources are opened before anything is mounted over: a mount may hide the path of the next one.
     sources = [(target, os.open(source, os.O_PATH)) for target, source in mounts]
     for target, source in sorted(sources):  # a folder before what is mounted inside it
         place = os.path.realpath(target)
@@ -100,9 +100,9 @@ def arrange(
 
 
 def main() -> None:
-    """Try each kind in a process of its own: `python ... namespaces STAGE KIND...`.
+    """Try each kind in a separate process: `python ... namespaces STAGE KIND...`.
 
-    Prints a line per kind: its name and, where it does not work, a colon and why.
+    Prints a line per kind: its name and, if it does not work, a colon and why.
     """
     stage, *kinds = sys.argv[1:]
     for kind in kinds:
@@ -122,11 +122,11 @@ def _trial(kind: str, stage: str) -> str:
 
 
 def _provide(place: str, stage: str, owner: int | None) -> None:
-    """Make sure that something can be mounted at `place`, leaving the real file system alone.
+    """Make sure that something can be mounted at `place`, without changing the real file system.
 
-    Where the user may write anyway, a folder is made, as the script itself would. `/`, `/opt` and
-    folders closed to the user are covered by a view of themselves that takes the new entry; for
-    another user, `owner`, all that are not its own.
+    If the user may write there anyway, a folder is created, as the script itself would. `/`, `/opt`
+    and folders that the user cannot write to are covered by a view of themselves with the new
+    entry; for another user, `owner`, all folders that it does not own.
     """
     if os.path.exists(place):
         return
@@ -140,7 +140,7 @@ def _provide(place: str, stage: str, owner: int | None) -> None:
 
 
 def _cover_with_view(folder: str, stage: str) -> None:
-    """Cover a folder by a fresh one with the same entries, each bound to the real one."""
+    """Mount over a folder a new one with the same entries, each bound to the real one."""
     view = f"{stage}/view-{len(os.listdir(stage))}"
     os.mkdir(view)
     for entry in os.scandir(folder):

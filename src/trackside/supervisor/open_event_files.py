@@ -17,8 +17,9 @@ from trackside.system import process_table
 
 SHORTEST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
 PAUSE_SHARE = 0.1
-"""Of the time since the first search: writers are created when a script starts. A script that
-sleeps for days costs its supervisor next to nothing."""
+"""Share of the time since the first search: writers are created when a script starts. A script that
+sleeps for days costs its supervisor next to nothing.
+"""
 MOST_FILES = 64
 MOST_PROCESSES = 1000
 
@@ -34,8 +35,9 @@ class OpenEventFiles:
         covered: Collection[str],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`root` is the process that all of the job descend from, if there is one; folders
-        below `covered` are uploaded by other parts."""
+        """`root` is the process that all of the job's descend from, if there is one; folders below
+        `covered` are uploaded by other parts.
+        """
         self._root = root
         self._covered = tuple(f"{folder.rstrip('/')}/" for folder in covered)
         self._clock = clock
@@ -69,7 +71,7 @@ class OpenEventFiles:
         if self._known_root is None:
             self._known_root = known
         if known[1] is None or known != self._known_root:
-            return  # gone, and its number may be another's
+            return  # gone, and its pid may be reused
         for pid in _family(root):
             for name, target in _open_files(pid):
                 if is_event_file(target) and not target.startswith(self._covered):
@@ -88,7 +90,7 @@ class OpenEventFiles:
 
 
 def _family(root: int) -> list[int]:
-    """The process and its descendants, without reading all others of the machine."""
+    """The process and its descendants, without reading the whole process table."""
     found, waiting = [root], [root]
     while waiting and len(found) < MOST_PROCESSES:
         children = _children(waiting.pop())
@@ -108,7 +110,7 @@ def _children(pid: int) -> list[int]:
 
 def _open_files(pid: int) -> Iterator[tuple[str, str]]:
     """Number and target of each."""
-    with suppress(OSError):  # it has ended
+    with suppress(OSError):  # the process has ended
         for name in os.listdir(f"/proc/{pid}/fd"):
             with suppress(OSError):
                 yield name, os.readlink(f"/proc/{pid}/fd/{name}")

@@ -1,7 +1,7 @@
-"""Whether a file is still being written: some process has it open for that.
+"""Whether some process has a file open for writing.
 
-Found by a read lease, which the kernel grants only on a file that no process has open for
-writing. The lease is given back at once.
+Detected by a read lease, which the kernel grants only on a file that no process has open for
+writing. The lease is released at once.
 """
 
 import errno
@@ -10,9 +10,9 @@ import signal
 
 
 def has_writer(descriptor: int) -> bool:
-    """Of a file that is open for reading only.
+    """For a file that is open for reading only.
 
-    False also where the file system knows no leases: the file's age has to do there.
+    False also if the file system does not support leases: the file's age has to suffice there.
     """
     try:
         fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)

@@ -1,4 +1,4 @@
-"""How a job ends, decided from what its hosts recorded. Pure: no files, no clock."""
+"""Decides how a job ends from its hosts' records. Pure: no files, no clock."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,12 +10,12 @@ from trackside.supervisor.gang import EndOrder, Why
 from trackside.texts.truncation import shortened
 
 REASON_LENGTH = 1024
-"""What the contract keeps of a FailureReason."""
+"""Maximum length of a FailureReason in the contract."""
 
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """Start another attempt: the failure was not the script's fault."""
+    """Start another attempt: the script was not at fault."""
 
     reason: str
 
@@ -48,8 +48,9 @@ def decide(
 
 
 def must_end(history: History, attempt: int, order: EndOrder | None) -> bool:
-    """Whether the scripts of this attempt must end: the job is being stopped or goes on without
-    it, or the lead has ordered it."""
+    """Whether the scripts of this attempt must end: the job is being stopped or continues without
+    it, or the lead has ordered it.
+    """
     over = history.state.status is not Status.IN_PROGRESS or history.attempt != attempt
     return over or order is not None
 
@@ -68,7 +69,7 @@ def why_end(
     if lost:
         return Why.HOST_LOST, lost[0]
     if are_over(records):
-        return None  # what is left is to upload, and that has a deadline of its own
+        return None  # only uploads are left, which have a deadline of their own
     if max_runtime_seconds is not None and runtime_seconds > max_runtime_seconds:
         return Why.MAX_RUNTIME, next(iter(records))
     return None
@@ -91,7 +92,7 @@ def are_over(records: Mapping[str, HostRecord]) -> bool:
 def first_wrong(
     records: Mapping[str, HostRecord], order: EndOrder | None
 ) -> tuple[str, HostRecord] | None:
-    """The host that failed first; the others' failures are mostly its consequences."""
+    """The host that failed first; other failures are mostly its consequences."""
     wrong = [(host, record) for host, record in records.items() if record.went_wrong]
     if wrong:
         return min(wrong, key=lambda item: item[1].ended_at or float("inf"))
@@ -110,7 +111,7 @@ def failure_reason(host: str, record: HostRecord, num_hosts: int) -> str:
 
 
 def algorithm_error(text: str, code: int) -> str:
-    """The contract's form: category, text, exit code; the text gives way, never the code."""
+    """The contract's form: category, text, exit code; the text may be cut, never the code."""
     head, tail = "AlgorithmError: ", f", exit code: {code}"
     space = REASON_LENGTH - len(head) - len(tail) - len("algo-1000: ")
     return f"{head}{shortened(text.strip(), space)}{tail}"

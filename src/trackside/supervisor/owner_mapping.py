@@ -1,7 +1,7 @@
-"""Whether a job that runs as another user can be shown a folder of root's as its own.
+"""Whether a folder of root can be mounted as owned by the user of a job.
 
-So it reads a bucket in place, which is closed to that user otherwise. Runs as a sandbox's init
-does, so it imports nothing slow.
+Such a job can then read a bucket in place, which that user cannot access otherwise. Runs like a
+sandbox's init, so it imports nothing slow.
 """
 
 import os
@@ -12,7 +12,7 @@ from trackside.supervisor.namespaces import isolate
 
 
 def main() -> None:
-    """Try it, unseen by others: `python ... owner_mapping STAGE FOLDER UID GID` prints "yes"."""
+    """Try it, invisible to others: `python ... owner_mapping STAGE FOLDER UID GID` prints "yes"."""
     stage, folder, uid, gid = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
     isolate("root", stage, "trackside-trial")
     source = os.open(folder, os.O_PATH)

@@ -1,8 +1,8 @@
-"""The lead's watch over the other hosts' supervisors: one that died is started again.
+"""The lead's watchdog for the other hosts' supervisors: restarts one that died.
 
-A script that runs has an init of its own that does this (`watchdog.py`); the lead steps in where
-nothing of the host runs. A host is lost when its supervisor keeps dying with no script left.
-`decide` is pure; `PeerWatchdog` observes and acts.
+A running script has its own init that does this (`watchdog.py`); the lead acts if nothing of the
+host runs. A host is lost when its supervisor keeps dying without a script. `decide` is pure;
+`PeerWatchdog` observes and acts.
 """
 
 import logging
@@ -27,11 +27,11 @@ from trackside.system import processes
 logger = logging.getLogger(__name__)
 
 PAUSES_SECONDS = (0.0, 2.0, 5.0)
-"""How long after the last start the next may follow. After as many the host is lost."""
+"""Pauses before each restart. When they are used up the host is lost."""
 WINDOW_SECONDS = 600.0
-"""A supervisor that lived as long has earned all its starts again."""
+"""A supervisor that lived this long gets its full number of restarts again."""
 KEEPER_SECONDS = 120.0
-"""Within these the init of a script that runs has started its supervisor again."""
+"""Time in which the init of a running script restarts its supervisor."""
 
 
 class Action(Enum):
@@ -47,9 +47,9 @@ class Seen:
     supervisor_lives: bool = False
     script_lives: bool = False
     gone_seconds: float = 0.0
-    """Since its supervisor was last seen."""
+    """Seconds since its supervisor was last seen."""
     starts: int = 0
-    """By this lead, within the window."""
+    """Restarts by this lead, within the window."""
     since_start_seconds: float = inf
 
 
@@ -68,7 +68,7 @@ def decide(seen: Seen) -> Action:
 
 @dataclass(slots=True)
 class _Memory:
-    """What the lead remembers of one host. Times are monotonic."""
+    """The lead's state for one host. Times are monotonic."""
 
     seen_at: float = field(default_factory=time.monotonic)
     started_at: list[float] = field(default_factory=list)
@@ -82,7 +82,7 @@ class PeerWatchdog:
         self._memories: dict[str, _Memory] = {}
 
     def check(self) -> list[str]:
-        """Start supervisors that died; the hosts that are lost."""
+        """Restart supervisors that died; returns the lost hosts."""
         lost = []
         for host, record in self._gang.records().items():
             if host == self._gang.host or record.phase is Phase.ENDED:
@@ -101,7 +101,7 @@ class PeerWatchdog:
         now = time.monotonic()
         folders = self._folders(host)
         lives = [supervisor_lives(folder) for folder in folders]
-        # One that has not come forward yet is on its way: it was started before this attempt.
+        # One without a record yet is starting: it was started before this attempt.
         if any(lives) or all(each is None for each in lives) or _runs(memory.process):
             memory.seen_at = now
             return Seen(supervisor_lives=True)
@@ -114,7 +114,7 @@ class PeerWatchdog:
         )
 
     def _folders(self, host: str) -> list[HostFolder]:
-        """Of this attempt and all before it: a supervisor goes on from one into the next."""
+        """Of this and all earlier attempts: a supervisor continues from one into the next."""
         folder = self._context.folder
         return [folder.host(host, number) for number in range(self._gang.attempt, 0, -1)]
 
@@ -147,7 +147,7 @@ class PeerWatchdog:
 
 
 def _runs(process: subprocess.Popen[bytes] | None) -> bool:
-    """Whether one that was started here is alive: it may not have written who it is yet."""
+    """Whether one that was started here is alive: it may not have written its record yet."""
     return process is not None and process.returncode is None
 
 

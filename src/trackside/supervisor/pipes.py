@@ -1,7 +1,7 @@
 """Pipe mode: a named pipe per epoch, fed by one thread while the script reads.
 
-What is fed comes from `streams.py`; this module owns the pipes and never blocks a shutdown. The
-script may put anything in a pipe's place: what is no pipe is never opened for writing.
+`streams.py` provides the data; this module owns the pipes and never blocks a shutdown. The script
+may replace a pipe by anything: only a pipe is opened for writing.
 """
 
 import errno
@@ -74,7 +74,7 @@ class Feeder:
         self._thread.start()
 
     def check(self) -> None:
-        """Raise what went wrong while feeding, if anything did."""
+        """Raise the feeding thread's error, if there is one."""
         if self.failure is not None:
             raise self.failure
 
@@ -110,7 +110,7 @@ class Feeder:
             self.failure = failure
 
     def _await_reader(self) -> tuple[int, int] | None:
-        """The epoch that was opened and its pipe; None when it is time to stop."""
+        """The opened epoch and its pipe; None when it is time to stop."""
         while not self._stopping.wait(POLL_SECONDS):
             for epoch in self._offered:
                 pipe = self._open(epoch)
@@ -152,7 +152,7 @@ class Feeder:
                 close()
 
     def _write(self, pipe: int, data: bytes) -> bool:
-        """Whether all of it went out; not so when the reader has closed or we are to stop."""
+        """Whether everything was written; false when the reader has closed or we are to stop."""
         view = memoryview(data)
         poll = select.poll()
         poll.register(pipe, select.POLLOUT)
@@ -169,7 +169,7 @@ class Feeder:
         return True
 
     def _move_on(self, epoch: int) -> None:
-        """Make the next pipe before this one ends: who reads to the end finds it there."""
+        """Create the next pipe before this one ends: it must exist at the reader's end of file."""
         if self._stopping.is_set():
             return
         self._make(epoch + 1)

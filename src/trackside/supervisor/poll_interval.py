@@ -1,7 +1,7 @@
 """How long a supervisor pauses between two polls of its job, and the signal that ends a pause
 early.
 
-The script's end is noticed at once in any case.
+The script's end is always noticed at once.
 """
 
 import os
@@ -58,19 +58,19 @@ class WakeUps:
     """Receives the signal through a pipe. For the whole process; created in its main thread.
 
     Every writer of the job's journal sends it (`host_processes.wake_supervisors`), and the
-    sandbox's init when a script prints after a pause. A lost signal costs a delay and nothing else.
+    sandbox's init when a script prints after a pause. A lost signal only causes a delay.
     """
 
     def __init__(self) -> None:
         self.descriptor, writable = os.pipe()
         os.set_blocking(self.descriptor, False)
         os.set_blocking(writable, False)
-        # A full pipe is as good as one byte.
+        # A full pipe wakes just as well.
         signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
         signal.signal(WAKE_SIGNAL, _do_nothing)
 
     def take(self) -> bool:
-        """Whether there was one since the last call."""
+        """Whether a signal arrived since the last call."""
         with suppress(BlockingIOError):
             return bool(os.read(self.descriptor, 4096))
         return False

@@ -1,6 +1,6 @@
 """The process sandbox: a plain process with its own /opt/ml, host name and /etc/hosts.
 
-Leaves the running to `sandbox_init.py`, one small process per sandbox, and meets it again only in
+`sandbox_init.py`, one small process per sandbox, runs the command; the two communicate only through
 the sandbox's folder: `intent.json`, `process.json`, `exit.json`, `supervisor` and `lock`.
 """
 
@@ -63,7 +63,7 @@ REASONS: dict[Kind, str] = {
     "none": "No namespaces: the job's folder is in SAGEMAKER_BASE_DIR, there is no /opt/ml.",
 }
 
-# Stand-ins for our packages, so that init imports its two modules and not what theirs import.
+# Stubs of our packages, so that init imports its two modules without the packages' own imports.
 _BOOTSTRAP = """\
 import sys
 root = sys.argv.pop(1)
@@ -76,7 +76,7 @@ __import__(sys.argv.pop(1), fromlist=["main"]).main()
 
 @functools.cache
 def available() -> Isolation:
-    """The best isolation this process can give, found by trying it in a child process."""
+    """The best isolation available to this process, determined by a trial in a child process."""
     kinds = [kind for kind in _ways() if kind != "none"]
     tried: list[str] = []
     if kinds:
@@ -87,26 +87,26 @@ def available() -> Isolation:
 
 
 def can_map(folder: Path, user: JobUser) -> bool:
-    """Whether a sandbox can show this folder of ours as the user's own: kernel and disk decide."""
+    """Whether a sandbox can mount this folder as owned by the user: kernel and disk decide."""
     with tempfile.TemporaryDirectory() as stage:
         place = str(folder.resolve())
         return run_init("owner_mapping", stage, place, str(user.uid), str(user.gid)) == "yes"
 
 
 class ProcessSandbox(Sandbox):
-    """Starts the command under an init of its own, which outlives the caller of `start`.
+    """Starts the command under its own init, which outlives the caller of `start`.
 
     Two commands never run for one folder. The starter takes an flock on `lock`, init inherits it
-    and holds it until it ends; the kernel drops it however init ends. Init writes `process.json`
-    before the command's first instruction. So who gets the lock and finds no `process.json` knows
-    that nothing has run and nothing will, and who finds one starts nothing, ever. Only a power cut
-    could undo a record, so an intent from an earlier boot is never started either.
+    and holds it until it ends; the kernel releases it however init ends. Init writes `process.json`
+    before the command's first instruction. So a holder of the lock that finds no `process.json`
+    knows that nothing has run and nothing will; if it exists, nothing is ever started. Only a power
+    cut could undo a record, so an intent from an earlier boot is never started either.
     """
 
     notes = {"none": REASONS["none"]}
 
     def __init__(self, isolation: str = AUTO) -> None:
-        """`isolation` insists on one kind; "auto" takes the best that works."""
+        """`isolation` requires one kind; "auto" uses the best that works."""
         if isolation not in (AUTO, *get_args(Kind)):
             known = ", ".join(map(repr, (AUTO, *get_args(Kind))))
             raise SandboxError(f"Unknown isolation {isolation!r}. Known: {known}.")
@@ -115,10 +115,10 @@ class ProcessSandbox(Sandbox):
         """Of the init of the plan that is waited for."""
 
     def start(self, plan: SandboxPlan) -> None:
-        """Returns when the command is on its way, or raises with nothing left behind.
+        """Returns when the command is starting, or raises with nothing left behind.
 
-        The caller becomes the supervisor that init watches: a supervisor that takes over calls
-        this again, and is in its turn revived with `plan.revive`.
+        The caller becomes the supervisor that init watches: a supervisor that takes over calls this
+        again, and is then the one restarted with `plan.revive`.
         """
         check_plan(plan)
         folder = plan.folder
@@ -175,7 +175,7 @@ class ProcessSandbox(Sandbox):
             processes.sweep(start.mark)
 
     def kinds_for(self, user: JobUser | None) -> list[Kind]:
-        """The ways to run a command as this user, best first; `SandboxError` when there is none."""
+        """Kinds of isolation for a command as this user, best first; `SandboxError` without any."""
         if user is None:
             return self._kinds
         if "root" in self._kinds:
@@ -198,11 +198,11 @@ class ProcessSandbox(Sandbox):
 
     @property
     def isolation(self) -> Isolation:
-        """What `start` will give. The first question costs a trial of some 15 ms."""
+        """What `start` will use. The first call costs a trial of some 15 ms."""
         return available() if len(self._kinds) > 1 else _isolation(self._kinds[0], "")
 
     def isolation_of(self, plan: SandboxPlan) -> Isolation | None:
-        """What a started sandbox has got; None before start."""
+        """The isolation of a started sandbox; None before the start."""
         start = read_start(plan.folder)
         if start is None or start.isolation not in REASONS:
             return None
@@ -239,7 +239,7 @@ def _is_of_kernel(target: str) -> bool:
 
 
 def _what_became(folder: Path, intent: Intent | None, start: Started | None) -> Lost | None:
-    """Of a sandbox without an init; None when there never was one."""
+    """The state of a sandbox without an init; None if there never was one."""
     known = intent or start
     if known is not None and known.boot_id != process_table.boot_id():
         return Lost("The machine was restarted while the script ran, or just before.")
@@ -276,7 +276,7 @@ def declare_intent(plan: SandboxPlan) -> Intent:
     """Write down, for good, what is about to be started; or read what was written before."""
     intent = read_intent(plan.folder)
     if intent is None:
-        # Two jobs of one name, in two homes on one machine, must not sweep each other.
+        # Two jobs of one name, in two homes on one machine, must not sweep each other's processes.
         mark = f"{plan.nonce}.{os.urandom(4).hex()}"
         intent = Intent(plan.nonce, mark, process_table.boot_id(), time.time())
         write_json(plan.folder / INTENT, asdict(intent))
@@ -357,9 +357,9 @@ def _isolation(kind: Kind, refusals: str) -> Isolation:
 
 
 def _kill_below(init: Identity, *, spare: int) -> None:
-    """Init's descendants, known by their parents: reaches those that dropped every mark.
+    """Init's descendants, found by their parents: includes those that dropped every mark.
 
-    A revived supervisor is one of them, and is spared.
+    A restarted supervisor is one of them, and is spared.
     """
     if not process_table.PRESENT or not processes.is_alive(init):
         return

@@ -1,7 +1,7 @@
-"""What a job leaves behind: model.tar.gz and output.tar.gz of all hosts, packed on their way out.
+"""Publishes a job's results: model.tar.gz and output.tar.gz of all hosts, packed while uploading.
 
-An object appears under its final name whole or not at all; `artifacts.json` is written last. What
-could not be uploaded stays on disk, and `upload_kept` is the way to send it later.
+An object appears under its final name complete or not at all; `artifacts.json` is written last.
+What could not be uploaded stays on disk, and `upload_kept` uploads it later.
 """
 
 import hashlib
@@ -37,7 +37,7 @@ from trackside.supervisor.outcome import first_wrong
 logger = logging.getLogger(__name__)
 
 END_MARKER = "training_job_end.ts"
-"""An empty object: the contract's sign that a trial is complete."""
+"""An empty object: the contract's marker of a complete trial."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Artifact:
 
 @dataclass(frozen=True, slots=True)
 class Publisher:
-    """One job's end: knows what is packed from where and where it goes."""
+    """Publishes one job: knows what is packed from where and where it goes."""
 
     spec: JobSpec
     folder: JobFolder
@@ -73,8 +73,9 @@ class Publisher:
         return artifacts
 
     def is_empty(self, records: Mapping[str, HostRecord]) -> bool:
-        """Whether the script left nothing of its own: no model, no output, no file that was kept.
-        What was captured of it, its curves and its log do not count."""
+        """Whether the script produced nothing: no model, no output, no kept file. Captured tensors,
+        curves and the log do not count.
+        """
         kept = {WORKING_FOLDER, INTERMEDIATE}
         if self.spec.checkpoints:
             kept.add(self.spec.checkpoints.local_path.rstrip("/"))
@@ -90,19 +91,19 @@ class Publisher:
         return not any(_has_files(source.opened) for source in sources)
 
     def put_end(self) -> None:
-        """The last of all. A job that never ran has published nothing: its readers wait, too."""
+        """Called last. A job that never ran has published nothing, but its readers wait too."""
         self._put_end_markers()
         self.put_journal()
 
     def put_journal(self) -> None:
-        """The journal follows the job into storage; small, so it is sent whole."""
+        """Upload the journal; it is small, so it is sent whole."""
         place = self._locate(JobKeys.of(self.spec).journal)
         Journal(self.folder.journal).send(partial(place.store.put, place.key))
 
     def _put_end_markers(self) -> None:
         """Tell readers of tensors and profiles that no more will come: they wait for nothing else.
 
-        All that these folders hold has been sent by then.
+        These folders have been uploaded completely by then.
         """
         keys = JobKeys.of(self.spec)
         if self.spec.debug_hook:
@@ -131,7 +132,7 @@ class Publisher:
         return self._store(uri, digest)
 
     def _copy_model(self, uri: str) -> Iterator[Artifact]:
-        """The files that would be in the archive; a link to one of them goes as its copy."""
+        """The files that would be in the archive; a link to one of them is uploaded as a copy."""
         sources = self._sources("model")
         roots = [(source.path.resolve(), source.opened) for source in sources]
         for member in plan(sources, clash=Clash.LAST_WINS):
@@ -163,7 +164,7 @@ class Publisher:
 
 
 def until(deadline: float, action: Callable[[], object], waiting: Callable[[str], None]) -> str:
-    """Do it, with back-off until the deadline (monotonic). The last error, or ''."""
+    """Do it, with back-off until the deadline (monotonic). Returns the last error, or ''."""
     pause = 0.5
     while True:
         try:
@@ -181,7 +182,7 @@ def until(deadline: float, action: Callable[[], object], waiting: Callable[[str]
 
 
 def upload_kept(folder: JobFolder, settings: Settings) -> list[Artifact]:
-    """Send what an ended job kept on disk because its store could not be reached at the time."""
+    """Upload what a finished job kept on disk because its store could not be reached then."""
     spec = JobSpec.from_request(json.loads(folder.spec.read_bytes()))
     journal = Journal(folder.journal)
     history = journal.read()
@@ -210,7 +211,7 @@ def upload_kept(folder: JobFolder, settings: Settings) -> list[Artifact]:
 
 
 class _Digest:
-    """Chunks on their way out, counted and hashed as they pass."""
+    """Passes chunks through, counting and hashing them."""
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
         self._chunks = chunks

@@ -1,4 +1,4 @@
-"""The sandbox seam: what the supervisor runs a host's script in.
+"""The sandbox seam: the environment in which the supervisor runs a host's script.
 
 `process_sandbox.py` gives a plain process its own /opt/ml; a container is the other implementation.
 A sandbox outlives its supervisor: the next one finds it by the folder alone.
@@ -17,7 +17,7 @@ from trackside.system.run_as import JobUser
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxPlan:
-    """Everything a sandbox needs to know. JSON-safe but for the paths."""
+    """Everything a sandbox needs to know. JSON-safe except for the paths."""
 
     folder: Path
     """The sandbox's own records go here; one folder per host and attempt."""
@@ -42,9 +42,9 @@ class SandboxPlan:
     addresses: Mapping[str, str] = field(default_factory=dict)
     """Host name to IP address for every host of the job."""
     user: JobUser | None = None
-    """Who the command is; None: who starts it. `ml` and what it may write to are its own then."""
+    """The user of the command; None: the caller's. It owns `ml` and what it may write to."""
     mapped: frozenset[str] = frozenset()
-    """Of the mounts, those whose files are ours and are to be the user's own in there."""
+    """Mounts with files of ours that are shown as owned by the user."""
     nonce: str = ""
     """Marks every process of this sandbox, so that it can be recognised and swept."""
     groups: Sequence[str] = ()
@@ -70,7 +70,7 @@ class Exited:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """No process and no exit record: the machine went down, or someone killed everything."""
+    """No process and no exit record: the machine went down, or everything was killed."""
 
     reason: str
     is_of_script: bool = False
@@ -107,8 +107,8 @@ class Sandbox(ABC):
     def start(self, plan: SandboxPlan) -> None:
         """Start the command, unless this sandbox has started before.
 
-        Whoever called last is the supervisor that `revive` starts again: one that takes over calls
-        this too.
+        The last caller is the supervisor that `revive` restarts: one that takes over calls this
+        too.
         """
 
     @abstractmethod
@@ -117,7 +117,8 @@ class Sandbox(ABC):
 
     @abstractmethod
     def wait(self, plan: SandboxPlan, seconds: float, wake: int | None = None) -> bool:
-        """Rest for so long, or until a started command may have ended: then True, and `poll`.
+        """Wait for so long, or until a started command may have ended: then returns True; call
+        `poll`.
 
         Returns early when the descriptor `wake` can be read.
         """
@@ -126,7 +127,7 @@ class Sandbox(ABC):
     def signal(self, plan: SandboxPlan, number: int) -> None:
         """Signal the whole process group; SIGKILL reaches every process, wherever it moved to.
 
-        A sandbox that is already gone is success.
+        A sandbox that is already gone counts as success.
         """
 
     @property
@@ -152,8 +153,9 @@ class Sandbox(ABC):
 
 
 class Termination:
-    """Ends a script as the contract says: SIGTERM, the grace period, then SIGKILL. Times are
-    monotonic."""
+    """Ends a script as in the contract: SIGTERM, the grace period, then SIGKILL. Times are
+    monotonic.
+    """
 
     def __init__(self, sandbox: Sandbox, plan: SandboxPlan, grace_seconds: float) -> None:
         self._sandbox = sandbox

@@ -1,4 +1,4 @@
-"""From init's fork to the command's first instruction: surroundings, gate, exec.
+"""From init's fork to the command's first instruction: isolation, gate, exec.
 
 Runs inside the sandbox's init, so it imports nothing slow.
 """
@@ -23,7 +23,7 @@ class Plan:
     """The message that `ProcessSandbox.start` sends, field by field."""
 
     kinds: list[str]
-    """Ways to isolate, best first."""
+    """Kinds of isolation, best first."""
     folder: str
     ml: str
     mounts: list[tuple[str, str]]
@@ -38,7 +38,7 @@ class Plan:
     host: str
     hosts: str
     user: tuple[int, int, list[int]] | None
-    """User, group and groups of the command; None is to run it as ourselves."""
+    """User, group and groups of the command; None runs it as ourselves."""
     mark: str
     """The value of TRACKSIDE_NONCE, which also names the source of the first mount."""
     groups: list[str]
@@ -51,7 +51,7 @@ class Plan:
 
 
 class Refused(OSError):
-    """This way to isolate does not work here; the next one may."""
+    """This kind of isolation does not work here; the next one may."""
 
 
 class Command:
@@ -70,9 +70,9 @@ class Command:
         os.close(self._gate)
 
     def code(self, of_child: int) -> int:
-        """The command's exit code, given its child's: what that one has left behind, if anything.
+        """The command's exit code, given its child's: what the child recorded, if anything.
 
-        The first of a PID namespace cannot end by a signal of its own choice.
+        The first process of a PID namespace cannot end itself by a signal.
         """
         status = _read_to_end(self._verdict)
         return os.waitstatus_to_exitcode(int(status)) if status else of_child
@@ -80,7 +80,8 @@ class Command:
 
 def prepare(plan: Plan, kind: str, output: int, log: int) -> Command:
     """Fork the command's process, which writes to `output` and may read `log`. Should init die
-    before the release, it ends without a trace."""
+    before the release, it exits without running anything.
+    """
     reply, reply_to = os.pipe()
     gate, opener = os.pipe()
     verdict, judge = os.pipe()
@@ -167,7 +168,7 @@ def _become_command(
 
 
 def _join(groups: list[str]) -> None:
-    """With this process, and all that come of it."""
+    """This process, and all its descendants."""
     for folder in groups:
         descriptor = os.open(f"{folder}/cgroup.procs", os.O_WRONLY)
         try:
@@ -177,10 +178,11 @@ def _join(groups: list[str]) -> None:
 
 
 def _follow_first(user: "confinement.User", parent: int, null: int, judge: int) -> int:
-    """Leave a process behind as the first of the PID namespace, and go on in its child as `user`.
+    """Leave a process behind as the first of the PID namespace, and continue in its child as
+    `user`.
 
-    The first one has the kernel's duties: it reaps, and when it ends nothing of the namespace is
-    left. It is the same user's, but not open to it. Returns our pid as the outside knows it.
+    The first one reaps, and when it ends the kernel ends the whole namespace. It has the same user,
+    but is not accessible to it. Returns our pid outside the namespace.
     """
     child = os.fork()
     if child == 0:
@@ -188,7 +190,7 @@ def _follow_first(user: "confinement.User", parent: int, null: int, judge: int) 
         confinement.become(user)
         return pid
     confinement.become(user)
-    die_with(parent)  # after `become`, which makes the kernel forget it
+    die_with(parent)  # after `become`, which makes the kernel reset it
     for stream in (0, 1, 2):
         os.dup2(null, stream)
     os.dup2(judge, 3)
@@ -201,7 +203,7 @@ def _follow_first(user: "confinement.User", parent: int, null: int, judge: int) 
 
 
 def _surround(plan: Plan, kind: str) -> None:
-    """The command begins in its /opt/ml, whatever that is called here."""
+    """The command starts in its /opt/ml, wherever that is here."""
     if kind == "none":
         plan.environment["SAGEMAKER_BASE_DIR"] = plan.ml
         _link(plan.ml, plan.mounts)

@@ -1,6 +1,6 @@
 """A sandbox's folder: the records that its starter and its init write there.
 
-A record that is damaged is left out; where it would say that init lives, the lock does too.
+A damaged record is ignored; if it would say that init lives, the lock does too.
 """
 
 import fcntl
@@ -20,7 +20,7 @@ INTENT, PROCESS, EXIT, LOCK = "intent.json", "process.json", "exit.json", "lock"
 class Intent:
     nonce: str
     mark: str
-    """What all processes of the sandbox have in their environment."""
+    """The variable that all processes of the sandbox have in their environment."""
     boot_id: str
     declared_at: float = 0.0
 

@@ -2,7 +2,7 @@
 
 `process_sandbox.py` starts it with `python -I -S` and sends the plan through a pipe, by marshal:
 json, signal, dataclasses and typing would each add milliseconds to the start of every job.
-The command's side of the start is in `sandbox_command.py`, the supervisor's life in `watchdog.py`.
+`sandbox_command.py` has the command's side of the start, `watchdog.py` restarts the supervisor.
 """
 
 import _signal  # type: ignore[import-not-found]  # the C half of `signal`
@@ -41,7 +41,7 @@ _IGNORED = (1, 2, 3, 15)  # HUP, INT, QUIT, TERM: only the end of the command en
 def main() -> None:
     """Detach, start the command, report to the starter, and stay until all its processes ended."""
     plan = Plan(0)
-    # Held until init ends, whatever ends it: while it is held, no second command is started.
+    # Held until init ends, for whatever reason: while it is held, no second command is started.
     os.set_inheritable(plan.lock, False)
     if os.fork():
         os._exit(0)
@@ -58,11 +58,11 @@ def main() -> None:
 
 
 def _start(plan: Plan, pump: LogPump) -> Command:
-    """Prepare the command in the first way that works, record it, then let it go.
+    """Prepare the command with the first isolation that works, record it, then release it.
 
-    The record is there before the first instruction of the command: a folder without a record has
-    run nothing. It needs no fsync: a power cut that takes the record takes the command as well,
-    and an intent from an earlier boot is not started again.
+    The record exists before the command's first instruction: a folder without a record has run
+    nothing. It needs no fsync: a power cut that loses the record ends the command as well, and an
+    intent from an earlier boot is not started again.
     """
     if sys.platform == "linux":
         become_subreaper()
@@ -86,7 +86,7 @@ def _start(plan: Plan, pump: LogPump) -> Command:
 
 
 def _keep(plan: Plan, command: Command, pump: LogPump, ooms: int) -> None:
-    """Watch command and supervisor, then sweep, record the end and leave."""
+    """Watch command and supervisor, then sweep, record the end and exit."""
     began, began_at = time.monotonic(), time.time()
     null = os.open("/dev/null", os.O_RDWR)
     for stream in (0, 1):
@@ -105,7 +105,7 @@ def _keep(plan: Plan, command: Command, pump: LogPump, ooms: int) -> None:
 
 
 class Waiter:
-    """Waits for the command, moves its output, and reaps every orphan that comes our way."""
+    """Waits for the command, moves its output, and reaps every orphan."""
 
     def __init__(self, pid: int, pump: LogPump, keeper: Watchdog) -> None:
         self._pid = pid
@@ -124,8 +124,9 @@ class Waiter:
         self._any.register(pump.readable, select.POLLIN)
 
     def wait(self) -> int | None:
-        """The command's exit code, or minus its signal; None when it runs on, and it is time to
-        check the supervisor."""
+        """The command's exit code, or minus its signal; None when it still runs, and it is time to
+        check the supervisor.
+        """
         supervisor = None if self._end is None else self._keeper.descriptor
         if supervisor is None:
             return self._wait_until(time.monotonic() + TICK_SECONDS)
@@ -143,8 +144,9 @@ class Waiter:
                 return code
 
     def _rest(self, deadline: float, supervisor: int | None) -> bool:
-        """Until something happens; many small writes are moved together. Whether it was the
-        supervisor's end."""
+        """Until something happens; many small writes are moved together. Returns whether the
+        supervisor ended.
+        """
         if moved := self._pump.step():
             self._note_output()
         if self._end is None:
@@ -172,7 +174,7 @@ class Waiter:
 
 
 def _sweep(mark: str, keeper: Watchdog) -> None:
-    """Kill all that the command left. Orphans come to us, so nothing can hide from this."""
+    """Kill everything the command left. Orphans become our children, so nothing can hide."""
     if not process_table.PRESENT:
         processes.sweep(mark)
         return
@@ -188,7 +190,7 @@ def _sweep(mark: str, keeper: Watchdog) -> None:
 
 
 def _has_children() -> bool:
-    """The proof that nothing is left: who had no child has no descendant either."""
+    """The proof that nothing is left: without a child there is no descendant either."""
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
@@ -206,7 +208,7 @@ def _next_dead_child() -> tuple[int, int] | None:
 
 
 def _num_oom_kills() -> int:
-    """Processes killed for want of memory in our cgroup; without one, on the whole machine."""
+    """Processes killed by the OOM killer in our cgroup; without one, on the whole machine."""
     groups = {}
     for line in process_table.read("/proc/self/cgroup").decode().splitlines():
         _, names, path = line.split(":", 2)
@@ -222,7 +224,7 @@ def _num_oom_kills() -> int:
 
 
 def _was_killed(groups: list[str]) -> bool:
-    """Whether the command, in groups of its own, used more memory than it may."""
+    """Whether the command, in its own groups, exceeded its memory limit."""
     names = ("memory.events", "memory.oom_control")
     return any(sum(_counter(f"{folder}/{name}")) for folder in groups for name in names)
 
@@ -236,4 +238,4 @@ def _report(text: str) -> None:
     try:
         os.write(1, text.encode(errors="surrogateescape"))
     except BrokenPipeError:
-        return  # the starter has died; who comes next finds the record
+        return  # the starter has died; the next one finds the record

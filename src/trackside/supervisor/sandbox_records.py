@@ -1,6 +1,6 @@
-"""The records init leaves in the sandbox's folder; `process_sandbox.py` reads them.
+"""The records that init writes to the sandbox's folder; `process_sandbox.py` reads them.
 
-Runs inside the sandbox's init, so JSON is written by hand: json itself takes ten milliseconds.
+Runs inside the sandbox's init, so JSON is written by hand: importing json takes ten milliseconds.
 """
 
 import os
@@ -15,7 +15,7 @@ _SUPERVISOR_BYTES = 64
 
 
 def record_start(folder: str, mark: str, pid: int, kind: str, refusals: str) -> None:
-    """Who init and its command are, and in which isolation; init calls this."""
+    """The identities of init and its command, and the isolation; called by init."""
     me = os.getpid()
     refusals = refusals.replace("\\", "/").replace('"', "'")
     replace(
@@ -28,7 +28,7 @@ def record_start(folder: str, mark: str, pid: int, kind: str, refusals: str) -> 
 
 
 def reserve_end(folder: str) -> None:
-    """Take the space that `record_end` will need: the disk may be full by then."""
+    """Allocate the space that `record_end` will need: the disk may be full by then."""
     descriptor = os.open(f"{folder}/{_RESERVED}", os.O_WRONLY | os.O_CREAT, 0o644)
     try:
         _write_all(descriptor, bytes(_END_BYTES))
@@ -37,7 +37,7 @@ def reserve_end(folder: str) -> None:
 
 
 def record_end(folder: str, code: int, oom: bool, began_at: float, seconds: float) -> None:
-    """How the command ended, for good. Returns when it is on disk, however long that takes."""
+    """Record durably how the command ended. Returns when it is on disk, however long that takes."""
     text = (
         f'{{"code": {code}, "out_of_memory": {"true" if oom else "false"},'
         f' "started_at": {began_at:.3f}, "ended_at": {time.time():.3f},'
@@ -49,7 +49,7 @@ def record_end(folder: str, code: int, oom: bool, began_at: float, seconds: floa
         except FileNotFoundError:
             return  # the job's folder was removed; nothing will read it
         except OSError:
-            time.sleep(1)  # a disk that takes nothing: what the command did must not be lost
+            time.sleep(1)  # the disk refuses writes: the command's result must not be lost
 
 
 def write_supervisor(folder: str, pid: int, since: int) -> None:
@@ -61,13 +61,13 @@ def write_supervisor(folder: str, pid: int, since: int) -> None:
     except FileNotFoundError:
         return replace(path, text)
     try:
-        os.pwrite(descriptor, text.encode(), 0)  # far less than a block: readers see old or new
+        os.pwrite(descriptor, text.encode(), 0)  # far smaller than a block: readers see old or new
     finally:
         os.close(descriptor)
 
 
 def replace(path: str, text: str) -> None:
-    """What `files/durable.py` does, without its imports, and without lasting beyond a power cut."""
+    """Like `files/durable.py`, without its imports, and without surviving a power cut."""
     new = f"{path}.{os.getpid()}-{time.monotonic_ns()}.part"
     try:
         descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
@@ -82,7 +82,7 @@ def replace(path: str, text: str) -> None:
 
 
 def _move_reserved(folder: str, data: bytes) -> None:
-    """Write into the space that was reserved, and give it its name."""
+    """Write into the reserved space, then rename it."""
     reserved = f"{folder}/{_RESERVED}"
     descriptor = os.open(reserved, os.O_WRONLY)
     try:
@@ -98,7 +98,7 @@ def _move_reserved(folder: str, data: bytes) -> None:
 
 
 def _write_all(descriptor: int, data: bytes) -> None:
-    """A disk that fills up takes a part of it first, and refuses the rest."""
+    """A disk that becomes full takes a part first, and refuses the rest."""
     while data:
         data = data[os.write(descriptor, data) :]
 

@@ -1,5 +1,6 @@
-"""How a script is started: the toolkit's command, the environment that the platform promises, and
-the limits that the kernel enforces."""
+"""How a script is started: the toolkit's command, the environment promised by the platform, and the
+limits that the kernel enforces.
+"""
 
 import sys
 from collections.abc import Mapping
@@ -47,7 +48,7 @@ def script_environment(context: Context, folder: HostFolder, master_port: int) -
         **_endpoint(environ),
         # For the toolkit: the source is in place, requirements go into an overlay.
         "TRACKSIDE_HOME": str(context.settings.home),
-        "TRACKSIDE_URL": EMBEDDED,  # what `s3://` means to the job, it means to its script
+        "TRACKSIDE_URL": EMBEDDED,  # the script's `s3://` is the same as the job's
         "TRACKSIDE_OVERLAYS": str(Home(context.settings.home).overlays),
         "TRACKSIDE_EXIT_RECORD": str(folder.exit_record),
         "TRACKSIDE_SOURCE_IN_PLACE": "1",
@@ -69,7 +70,8 @@ def script_environment(context: Context, folder: HostFolder, master_port: int) -
 
 def _loggers(environ: Mapping[str, str]) -> dict[str, str]:
     """So that nothing that is logged leaves the machine, or stays in a user's home folder, unless
-    the job says where to send it."""
+    the job configures a destination.
+    """
     variables = {}
     if not any(environ.get(name) for name in ("WANDB_MODE", "WANDB_API_KEY")):
         variables["WANDB_MODE"] = "offline"
@@ -85,7 +87,7 @@ def _custom_command(spec: JobSpec) -> list[str]:
 
 
 def job_arn(name: str, region: str) -> str:
-    """The contract's form; an account of zeros, the name in lower case as the service has it."""
+    """The contract's form; an account of zeros, the name in lower case as in SageMaker."""
     return f"arn:aws:sagemaker:{region}:000000000000:training-job/{name.lower()}"
 
 
@@ -106,7 +108,7 @@ class ScriptLimits:
     record says so. All methods do nothing for a job that requests nothing."""
 
     def __init__(self, options: Options, folder: HostFolder, nonce: str) -> None:
-        """`nonce` names the group: no other sandbox has the same."""
+        """`nonce` names the group: it is unique per sandbox."""
         self._cores, self._memory_gb = options.cores, options.memory_gb or None
         self._path = folder.control_group
         self._name = _GROUP_PREFIX + nonce
@@ -114,11 +116,11 @@ class ScriptLimits:
 
     @property
     def folders(self) -> tuple[str, ...]:
-        """Of the groups that the script is to be in."""
+        """The control groups that the script is to be in."""
         return () if self._group is None else tuple(self._group.folders)
 
     def begin(self) -> str:
-        """Before the script starts: create its group. A text for the host's record."""
+        """Before the script starts: create its group. Returns a text for the host's record."""
         if not self._is_wanted:
             return ""
         if self._group is None:
@@ -146,7 +148,7 @@ class ScriptLimits:
         )
 
     def end(self) -> None:
-        """The script is over: remove the group, and processes that are left in it."""
+        """The script is over: remove the group, and kill processes left in it."""
         if self._group is not None:
             self._group.remove()
 

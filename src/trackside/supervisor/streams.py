@@ -1,6 +1,6 @@
-"""What goes through a channel's pipe: objects one after the other, unpacked and framed.
+"""The content of a channel's pipe: objects one after the other, unpacked and framed.
 
-A few parts are fetched ahead, so that memory stays small and the reader seldom waits.
+A few parts are prefetched, so that memory stays small and the reader seldom waits.
 """
 
 import struct
@@ -16,12 +16,12 @@ from trackside.supervisor.channel_objects import ChannelObject
 
 PART_BYTES = 4 << 20
 AHEAD = 4
-"""Parts in memory, and requests under way at once."""
+"""Parts in memory, and concurrent requests."""
 UNPACKED_BYTES = 1 << 20
 RECORD_MAGIC = 0xCED7230A
 
 Item = ChannelObject | bytes
-"""An object of a store, or a value that stood in the manifest itself."""
+"""An object of a store, or a value from the manifest itself."""
 
 _Given = TypeVar("_Given")
 _Made = TypeVar("_Made")
@@ -57,7 +57,7 @@ class _Part:
 def _ahead(
     pool: ThreadPoolExecutor, function: Callable[[_Given], _Made], values: Iterable[_Given]
 ) -> Iterator[_Made]:
-    """`map` in order, with a few results prepared."""
+    """`map` in order, with a few results prefetched."""
     waiting: deque[Future[_Made]] = deque()
     for value in values:
         waiting.append(pool.submit(function, value))

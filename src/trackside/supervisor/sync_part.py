@@ -1,4 +1,4 @@
-"""What everything that is uploaded while a job runs has in common: its state and its clocks."""
+"""The base of everything that is uploaded while a job runs: its state and its clocks."""
 
 import time
 from abc import ABC, abstractmethod
@@ -9,13 +9,14 @@ from trackside.storage.locate import Location
 
 
 class SyncPart(ABC):
-    """Something that is uploaded piece by piece. Not thread-safe: its `Syncer`'s thread owns it."""
+    """Something that is uploaded incrementally. Not thread-safe: its `Syncer`'s thread owns it."""
 
     is_generated = False
-    """We write its files ourselves, at intervals: that is no activity of the script's."""
+    """Its files are our own, written at intervals: that is no activity of the script."""
     keeps_older = False
-    """The script was killed: a file that it was writing then is torn, and does not replace a
-    complete older version."""
+    """The script was killed: a file that it was writing then is incomplete, and does not replace a
+    complete older version.
+    """
 
     def __init__(self, name: str, to: Location) -> None:
         self.name = name
@@ -27,7 +28,7 @@ class SyncPart(ABC):
 
     @property
     def is_unused(self) -> bool:
-        """Nothing was found to upload, and people need not see it among a host's syncs."""
+        """Nothing was found to upload, and it need not be listed among a host's syncs."""
         return False
 
     @abstractmethod
@@ -38,11 +39,11 @@ class SyncPart(ABC):
         self.alive_at = time.monotonic()
 
     def _set_synced(self, when: tuple[float, float]) -> None:
-        """All that was there at `when`, by `now`, is uploaded."""
+        """Everything that existed at `when`, by `now`, is uploaded."""
         self.state.last, self.synced_at = when
 
     def _set_pending(self, sizes: Iterable[int]) -> None:
-        """The bytes that wait, by file."""
+        """The pending bytes, by file."""
         pending = list(sizes)
         self.state.pending_files = len(pending)
         self.state.pending_bytes = sum(max(0, size) for size in pending)

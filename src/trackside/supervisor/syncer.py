@@ -18,8 +18,9 @@ logger = logging.getLogger(__name__)
 
 SCAN_SECONDS = 1.0
 SCAN_SHARE = 0.02
-"""Of a core's time, that passes may take where each is long: a watched training of hours leaves
-ten thousand segments, and a scan of all of them every second would cost it a tenth of a core."""
+"""Share of a core that passes may take if each is long: a watched training of hours leaves ten
+thousand segments, and a scan of all of them every second would cost it a tenth of a core.
+"""
 LONGEST_PAUSE_SECONDS = 10.0
 STILL_PAUSE_SECONDS = 30.0
 IDLE_PASSES = 3
@@ -47,7 +48,7 @@ class _Group:
     num_idle: int = 0
     """Passes in a row that found nothing new."""
     num_hopeless: int = 0
-    """Last passes in a row after which only files were left that no retry can upload."""
+    """Final passes in a row that left only files that no retry can upload."""
 
 
 class Syncer:
@@ -141,7 +142,7 @@ class Syncer:
         self._pass(group.parts, last=False)
         after = _amounts(group.parts)
         group.num_idle = group.num_idle + 1 if after == before else 0
-        if any(waiting for _, waiting in after):  # for a store that is away, perhaps
+        if any(waiting for _, waiting in after):  # perhaps for an unreachable store
             group.num_idle = min(group.num_idle, IDLE_PASSES)
         cpu_seconds = time.thread_time() - started
         return Pause(pause_after(cpu_seconds, group.num_idle), least=pause_after(cpu_seconds))
@@ -166,8 +167,8 @@ class Syncer:
             state.error = ""
         except (KeyboardInterrupt, SystemExit):
             raise
-        # A thread that died here would stop the sync unnoticed. A panic in the store's native code
-        # is no `Exception`.
+        # If the thread died here the sync would stop unnoticed. A panic in the store's native code
+        # is not an `Exception`.
         except BaseException as error:
             known = isinstance(error, TracksideError | OSError | NotUploaded)
             if not state.error:
@@ -183,7 +184,7 @@ class Syncer:
 
 
 def pause_after(cpu_seconds: float, num_idle: int = 0) -> float:
-    """Until the next pass, by what the last one cost and how many have found nothing new."""
+    """Seconds until the next pass, by the cost of the last one and how many found nothing new."""
     least = SCAN_SECONDS if num_idle < IDLE_PASSES else IDLE_PAUSE_SECONDS
     if num_idle >= STILL_PASSES:
         return STILL_PAUSE_SECONDS
@@ -191,7 +192,8 @@ def pause_after(cpu_seconds: float, num_idle: int = 0) -> float:
 
 
 def _amounts(parts: Sequence[SyncPart]) -> list[tuple[int, int]]:
-    """What is uploaded and what waits: unchanged when nothing is new. The machine's figures,
-    which never end, do not count."""
+    """Uploaded and pending amounts: unchanged when nothing is new. The machine's figures, which
+    never end, do not count.
+    """
     watched = (part for part in parts if not part.is_generated)
     return [(part.state.uploaded_bytes, part.state.pending_bytes) for part in watched]

@@ -1,6 +1,6 @@
-"""Whether jobs can run as the users that a server is set to, tried before it starts.
+"""Whether jobs can run as the users that a server is configured with, checked before it starts.
 
-A refusal here is one sentence and a way out; found later it would be every job's failure.
+An error here is one sentence with a way out; later every job would fail.
 """
 
 import marshal
@@ -22,9 +22,9 @@ _PACKAGE = Path(trackside.__file__).parent
 
 
 def check_users(settings: Settings) -> None:
-    """`ServerRefused`, or `InvalidSetting` for a user that there is not.
+    """`ServerRefused`, or `InvalidSetting` for an unknown user.
 
-    TRACKSIDE_HOME is closed to everybody else, which is what keeps jobs from it.
+    TRACKSIDE_HOME is inaccessible to all other users, which protects it from jobs.
     """
     users = [find_user(name) for name in RunAs.parse(settings.run_as).users]
     if not users:

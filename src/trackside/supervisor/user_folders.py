@@ -1,7 +1,7 @@
-"""What belongs to a job that runs as another user: its /opt/ml, and folders for what it writes
-elsewhere. It reaches all of them by mounts alone, the way to them is closed to it.
+"""Folders of a job that runs as another user: its /opt/ml, and folders for what it writes
+elsewhere. It reaches them only through mounts; their real paths are inaccessible to it.
 
-Who that user is, is `run_as`'; how the command becomes it, the sandbox's.
+`run_as` chooses the user; the sandbox switches the command to it.
 """
 
 import os
@@ -23,7 +23,7 @@ _TEMPORARY = {"/tmp": "tmp", "/var/tmp": "var-tmp"}
 _HOME = "home"
 _OVERLAYS = "overlays"
 _OURS = ("TMPDIR", "XDG_RUNTIME_DIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
-"""Variables that lead to folders of the supervisor's user."""
+"""Variables that point to folders of the supervisor's user."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,10 +33,10 @@ class UserFolders:
     overlays: Path
     """Environments for requirements, which this user's jobs of one owner share."""
     has_home: bool
-    """Whether the job may have the user's own home; else it has an empty one for itself."""
+    """Whether the job may use the user's real home; else it gets an empty one."""
 
     def make(self) -> None:
-        """And hand over what was laid out for the script. May be done again before its start."""
+        """Create them, and hand over the script's layout. May be repeated before its start."""
         for name in (*_TEMPORARY.values(), _HOME, _OVERLAYS):
             (self.folder.private / name).mkdir(parents=True, exist_ok=True)
         self.overlays.mkdir(parents=True, exist_ok=True)
@@ -46,8 +46,9 @@ class UserFolders:
         self.overlays.chmod(0o700)
 
     def mounts(self, python: str) -> dict[str, Path]:
-        """By where the script sees them. A temporary folder that has the interpreter or Trackside
-        itself in it is left as it is."""
+        """By the path the script sees. A temporary folder that contains the interpreter or
+        Trackside itself is left as it is.
+        """
         private = self.folder.private
         shown = {PLACE: private, f"{PLACE}/{_OVERLAYS}": self.overlays}
         needed = [shutil.which(python) or python, trackside.__file__]
@@ -58,7 +59,7 @@ class UserFolders:
         return shown
 
     def environment(self, given: Mapping[str, str]) -> dict[str, str]:
-        """What was given, with this user's own in place of ours."""
+        """The given environment, with this user's own values instead of ours."""
         home = self.user.home if self.has_home and self.user.home else f"{PLACE}/{_HOME}"
         kept = {name: value for name, value in given.items() if name not in _OURS}
         return kept | {
@@ -72,7 +73,7 @@ class UserFolders:
 
 
 def user_folders(history: History, folder: HostFolder, home: Home) -> UserFolders | None:
-    """None for a job that runs as ourselves; `SandboxError` when its user is no more."""
+    """None for a job that runs as ourselves; `SandboxError` when its user no longer exists."""
     choice = history.run_as
     if not choice.user:
         return None
@@ -89,7 +90,7 @@ def user_folders(history: History, folder: HostFolder, home: Home) -> UserFolder
 
 
 def hand_over(path: Path, user: JobUser) -> None:
-    """Make the user the owner of all that is there; links are no way out of it."""
+    """Make the user the owner of everything in it; links are not followed."""
     if not path.exists():
         return
     os.chown(path, user.uid, user.gid)

@@ -1,8 +1,8 @@
-"""Becomes a user that jobs are to run as, in a job's environment, and checks what it can access.
+"""Switches to the user that jobs are to run as, in a job's environment, and checks its access.
 
-`python ... user_probe`, with what to check on its standard input, by marshal. Prints a line for
-the first thing that is not as it should be, in tabs: what, about which path, where on the way.
-`user_check.py` starts it and makes sentences of that.
+`python ... user_probe`, with what to check on standard input, by marshal. Prints a line for the
+first problem, separated by tabs: what, about which path, where above it. `user_check.py` starts it
+and formats the message.
 """
 
 import marshal
@@ -22,9 +22,9 @@ class Trial:
     read: list[str]
     """What the user must be able to read."""
     ours: list[str]
-    """What the user must not be able to change, or put something in the place of."""
+    """What the user must not be able to change or replace."""
     command: list[str]
-    """Must end well."""
+    """Must succeed."""
 
     def __init__(self, message: bytes) -> None:
         self.__dict__.update(marshal.loads(message))
@@ -71,7 +71,7 @@ def _try(trial: Trial) -> None:
 
 
 def _closed_at(path: str) -> str:
-    """The first folder on the way that the user cannot enter, or the path itself; '' for none."""
+    """The first folder above that the user cannot enter, or the path itself; '' for none."""
     for place in _way_to(path):
         if not os.access(place, os.X_OK if place != path else os.R_OK):
             return place
@@ -79,9 +79,9 @@ def _closed_at(path: str) -> str:
 
 
 def _open_at(path: str) -> str:
-    """Likewise, where the user can write; in a sticky folder only to what is its own."""
+    """The same, where the user can write; in a sticky folder only to its own files."""
     for place in _way_to(path):
-        if not os.access(place, os.W_OK):  # nor when it is not there
+        if not os.access(place, os.W_OK):  # nor when it does not exist
             continue
         if place == path or not os.stat(place).st_mode & stat.S_ISVTX:
             return place

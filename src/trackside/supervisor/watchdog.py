@@ -1,4 +1,4 @@
-"""Keeps a supervisor alive while the script runs: notices its death and starts it again.
+"""Keeps a supervisor alive while the script runs: notices its death and restarts it.
 
 Runs inside the sandbox's init, so it imports nothing slow.
 """
@@ -14,13 +14,13 @@ from trackside.system import process_table
 from trackside.system.process_table import started
 
 REVIVE_PAUSES_SECONDS = (0, 1, 2, 5, 15, 60)
-"""How long after the last revival the next may follow; the last pause for all further ones."""
+"""Pauses before each restart; the last one for all further ones."""
 STABLE_AFTER_SECONDS = 600.0
-"""A supervisor that lived as long has earned the pauses from the beginning."""
+"""A supervisor that lived this long starts again with the first pause."""
 
 
 def is_due(num_revivals: int, seconds_since_last: float) -> bool:
-    """Whether the next revival may follow now. Pure."""
+    """Whether the next restart is due. Pure."""
     last = len(REVIVE_PAUSES_SECONDS) - 1
     return seconds_since_last >= REVIVE_PAUSES_SECONDS[min(num_revivals, last)]
 
@@ -28,9 +28,9 @@ def is_due(num_revivals: int, seconds_since_last: float) -> bool:
 class Watchdog:
     """Watches the process named in the folder's file `supervisor`: its pid and its start.
 
-    Whoever takes over writes that file (`ProcessSandbox.start` does). A pid with its start is
-    watched, and not a lock or a pipe: those are inherited by whatever the supervisor forks, and
-    would then outlive it.
+    A supervisor that takes over writes that file (in `ProcessSandbox.start`). A pid with its start
+    is watched, not a lock or a pipe: those are inherited by every child that the supervisor forks,
+    and would outlive it.
     """
 
     def __init__(self, folder: str, command: list[str]) -> None:
@@ -50,7 +50,7 @@ class Watchdog:
         return pid if since is not None and started(pid) == since else 0
 
     def tick(self, *, last: bool = False) -> None:
-        """Check once. `last` waits for no pause: there will be no other check."""
+        """Check once. `last` ignores the pause: there will be no other check."""
         if not self._command:
             return
         now = time.monotonic()
@@ -64,7 +64,7 @@ class Watchdog:
             try:
                 self._revive()
             except OSError:
-                return  # no disk or no process left for it; the script must not suffer for that
+                return  # no disk space or no process available; the script must not suffer
 
     def _is_alive(self) -> bool:
         record = process_table.read(f"{self._folder}/supervisor").split()

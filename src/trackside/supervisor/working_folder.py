@@ -1,7 +1,7 @@
-"""The script's working folder: which of its files the script made, and which of those are kept.
+"""The script's working folder: which of its files the script created, and which of those are kept.
 
-Kept is what is new or changed since the baseline, which is taken when the source was unpacked and
-the script has not started. Uploading them is `kept_sync.py`'s.
+Files are kept if they are new or changed since the baseline, which is taken after the source was
+unpacked and before the script starts. `kept_sync.py` uploads them.
 """
 
 import json
@@ -24,7 +24,7 @@ BY_DEFAULT = "ignored by default"
 IGNORE_FILE = ".tracksideignore"
 _MOST_IGNORE_BYTES = 1 << 16
 MOST_FILES = 10_000
-"""Of one host: an unpacked data set must not keep its job from ending."""
+"""Per host: an unpacked data set must not prevent its job from ending."""
 NEVER_KEPT = (
     "__pycache__/",
     "*.pyc",
@@ -35,7 +35,7 @@ NEVER_KEPT = (
     "node_modules/",
     ".cache/",
     "*.egg-info/",
-    # Links of wandb's: to what is in a run's own folder, and kept there; and to its debug log.
+    # Links of wandb: to files in a run's own folder, which are kept there; and to its debug log.
     "wandb/latest-run",
     "wandb/debug*.log",
     "wandb/*/logs/debug-core.log",
@@ -48,7 +48,7 @@ _Seen = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """What was there before the script."""
+    """The files that existed before the script."""
 
     files: dict[str, _Seen] = field(default_factory=dict)
     links: list[str] = field(default_factory=list)
@@ -100,8 +100,7 @@ class WorkingFolder:
         apart: Collection[str] = (),
         in_place: bool = False,
     ) -> None:
-        """`apart` are folders below it that are stored elsewhere; `in_place` as for the
-        baseline."""
+        """`apart` are folders below it that are stored elsewhere; `in_place` as for `Baseline`."""
         self.source = source
         self._before = baseline.files
         self._links_before = frozenset(baseline.links)
@@ -115,7 +114,7 @@ class WorkingFolder:
     def made(
         self, problems: dict[str, Exception], links: list[str] | None = None
     ) -> dict[str, FileState]:
-        """All that the script made and that is not ignored."""
+        """Everything that the script created and that is not ignored."""
         found = scan(self.source, problems, enters=self._enters, links=links)
         return {path: file for path, file in found if self._is_made(path, file)}
 
@@ -125,8 +124,9 @@ class WorkingFolder:
         return {path: file for path, file in self.last_made.items() if is_event_file(path)}
 
     def within_limit(self, made: Mapping[str, FileState]) -> dict[str, FileState]:
-        """Of all others the newest that fit together, so that weights come before a data set that
-        was downloaded. A large one that does not fit leaves space for smaller ones."""
+        """Of all others the newest that fit together, so that weights are kept before a downloaded
+        data set. A large one that does not fit leaves space for smaller ones.
+        """
         files = {path: file for path, file in made.items() if not is_event_file(path)}
         fitting: dict[str, FileState] = {}
         left = self._most_bytes
@@ -137,8 +137,9 @@ class WorkingFolder:
         return fitting
 
     def left_out(self, unsent: Collection[str]) -> list[LeftOut]:
-        """Everything that the script made and that is not kept, by the reason. Scans all
-        folders, so it is called once, at the end."""
+        """Everything that the script created and that is not kept, by the reason. Scans all
+        folders, so it is called once, at the end.
+        """
         links: list[str] = []
         made = self.made({}, links)
         enters = self._enters if self._in_place else self._is_ours

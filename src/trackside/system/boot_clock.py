@@ -15,7 +15,7 @@ from trackside.system import process_table
 class Moment:
     boot_id: str
     seconds: float
-    """Since that boot, with the time that the machine slept."""
+    """Since that boot, including suspended time."""
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> "Moment":

@@ -1,9 +1,9 @@
-"""A control group for one custom rule or one script: the kernel counts what all its processes use
-together, and keeps them to it.
+"""A control group for one custom rule or one script: the kernel counts and limits what all its
+processes use together.
 
-Created inside the caller's group, so that it never leaves the limits of that; or next to
-it, where systemd has handed over the group above (`Delegate=`). Version 2, or the cpu, memory and
-pids hierarchies of version 1.
+Created inside the caller's group, so that it stays within its limits; or next to it, where systemd
+has delegated the group above (`Delegate=`). Version 2, or the cpu, memory and pids hierarchies of
+version 1.
 """
 
 import os
@@ -23,7 +23,7 @@ _PAUSE_SECONDS = 0.01
 _SIGKILL = 9
 _DELEGATED = ("user.delegate", "trusted.delegate")
 _PERIOD = 100_000
-"""Microseconds in which a group has its cores' time."""
+"""The CPU quota's period in microseconds."""
 _TRIAL_BYTES = 64 << 20
 
 
@@ -38,7 +38,7 @@ class _Hierarchy(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ControlGroup:
-    """Folders of one group: one in all, or one for each controller; none where none can be made."""
+    """Folders of one group: a single one, or one per controller; none if none can be created."""
 
     memory: str | None = None
     pids: str | None = None
@@ -49,23 +49,23 @@ class ControlGroup:
         return list(dict.fromkeys(filter(None, (self.memory, self.pids, self.cpu))))
 
     def join(self) -> None:
-        """With this process, and those it will start."""
+        """Add this process, and those it will start."""
         for folder in self.folders:
             write(f"{folder}/cgroup.procs", "0")
 
     @property
     def num_killed(self) -> int:
-        """Processes that were killed because the memory was used up."""
+        """Processes killed because the memory limit was reached."""
         files = ("memory.events", "memory.oom_control")
         return sum(_counter(f"{self.memory}/{name}", b"oom_kill") for name in files)
 
     @property
     def num_refused(self) -> int:
-        """Processes and threads that were not started because there were too many."""
+        """Processes and threads refused because there were too many."""
         return _counter(f"{self.pids}/pids.events", b"max")
 
     def remove(self) -> None:
-        """With all that is in it."""
+        """Including all its processes."""
         for folder in self.folders:
             _empty(folder)
 
@@ -78,9 +78,9 @@ def make(
     *,
     proc: str = _PROC,
 ) -> ControlGroup:
-    """As far as the system lets us; a group of this name that was left behind is emptied first.
+    """As far as the system allows; an existing group of this name is emptied first.
 
-    `proc` is where this process's group is found, and what is mounted.
+    `proc` is where this process's group and the mounts are read.
     """
     requested = {"memory": memory_bytes, "pids": num_processes, "cpu": num_cores}
     limits = {what: limit for what, limit in requested.items() if limit is not None}
@@ -98,7 +98,7 @@ def make(
 
 
 def can_join(group: ControlGroup) -> bool:
-    """Whether a process that this one starts may be in it: found by trying."""
+    """Whether a child of this process may join it: determined by trying."""
     for folder in group.folders:
         command = ["/bin/sh", "-c", 'echo 0 > "$0"', f"{folder}/cgroup.procs"]
         if subprocess.run(command, stderr=subprocess.DEVNULL, check=False).returncode != 0:
@@ -107,7 +107,7 @@ def can_join(group: ControlGroup) -> bool:
 
 
 def enforced() -> ControlGroup:
-    """What the kernel keeps here of cores and memory: a group with both, made and taken away."""
+    """Which of cores and memory the kernel can limit here: tried with a temporary group."""
     name = f"trackside-trial-{os.getpid()}"
     group = make(name, memory_bytes=_TRIAL_BYTES, num_cores=1)
     try:
@@ -117,7 +117,7 @@ def enforced() -> ControlGroup:
 
 
 def clear(name: str) -> None:
-    """Of a group that was left behind: nothing stays, nor who is in it."""
+    """Remove a leftover group, and kill its processes."""
     for hierarchy in _hierarchies(_PROC):
         for parent in _parents(hierarchy):
             _empty(f"{parent}/{name}")
@@ -144,7 +144,7 @@ def _hierarchies(proc: str) -> Iterator[_Hierarchy]:
 
 
 def _inside(path: str | None, root: str, point: str) -> str:
-    """A container may be shown its own group as the whole."""
+    """A container may see its own group as the root."""
     below = os.path.relpath(path or "/", root)
     return point if below == "." or below.startswith("..") else f"{point}/{below}"
 
@@ -167,7 +167,7 @@ def _attribute(path: str, name: str) -> bytes:
 
 
 def _made(parent: str, name: str, controllers: list[str], *, is_unified: bool) -> str:
-    """`OSError` unless all of these controllers are to be had."""
+    """`OSError` unless all of these controllers are available."""
     if is_unified:
         given = process_table.read(f"{parent}/cgroup.subtree_control").decode().split()
         for each in controllers:
@@ -180,7 +180,7 @@ def _made(parent: str, name: str, controllers: list[str], *, is_unified: bool) -
 
 
 def _set(start: str, limit: int, *, is_unified: bool) -> None:
-    """`start` is the folder and the controller: all its files begin so."""
+    """`start` is the folder and the controller: the prefix of all its files."""
     extras: dict[str, str] = {}
     if start.endswith("/pids"):
         write(f"{start}.max", str(limit))
@@ -208,12 +208,12 @@ def _counter(path: str, name: bytes) -> int:
 
 
 def _empty(folder: str) -> None:
-    """Kill all that is in it and take it away."""
+    """Kill all its processes and remove it."""
     deadline = time.monotonic() + _SECONDS
     while os.path.isdir(folder) and time.monotonic() < deadline:
         for pid in _members(folder):
             since = process_table.started(pid)
-            # The number may be another process's by now; one that is listed still is not.
+            # The pid may be reused by now; one that is still listed is not.
             if since is not None and pid in _members(folder):
                 process_table.signal_exactly(pid, since, _SIGKILL)
         with suppress(OSError):

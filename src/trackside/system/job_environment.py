@@ -1,8 +1,8 @@
-"""What of a server's environment reaches the scripts of its jobs, and how their own keys do.
+"""Which part of a server's environment reaches the scripts of its jobs, and how their own keys do.
 
-Supervisors have all of it: they need the store's credentials, and call no server. A script is
-untrusted. It gets what is no secret of the server's, and the keys of its own job,
-which travel to the supervisor in one variable, `GIVEN`, and never on disk.
+Supervisors get all of it: they need the store's credentials, and call no server. A script is
+untrusted. It gets what is not a secret of the server, and the keys of its own job, which are passed
+to the supervisor in one variable, `GIVEN`, and never on disk.
 """
 
 import json
@@ -28,13 +28,12 @@ def packed(variables: Mapping[str, str]) -> str:
 
 
 def of_submitter(environ: Mapping[str, str]) -> dict[str, str]:
-    """For the script of a job that was submitted on this machine, by whose environment it is."""
+    """For the script of a job submitted on this machine, with the submitter's environment."""
     return {name: value for name, value in environ.items() if not name.startswith(_OURS)}
 
 
 def of_server(environ: Mapping[str, str], passed_on: Iterable[str] = ()) -> dict[str, str]:
-    """For the script of a server's job. `passed_on` names variables that it gets, whatever they
-    look like."""
+    """For the script of a server's job. `passed_on` names variables that it always gets."""
     passed = set(passed_on)
     inherited = {
         name: value

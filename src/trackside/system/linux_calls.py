@@ -1,7 +1,7 @@
 """System calls of Linux that Python's library lacks: namespaces, mounts, privileges, disk space.
 
-For processes that must start fast, so it imports next to nothing. Errors are OSError with the path
-in them. What is mounted where, and who gives up what, is for the callers.
+For processes that must start fast, so it imports next to nothing. Errors are OSError with the path.
+The callers decide what to mount and which privileges to drop.
 """
 
 import ctypes
@@ -49,8 +49,8 @@ def unshare(spaces: int) -> None:
 
 
 def map_ids(user: int, group: int) -> None:
-    """In a user namespace that was just made: keep the own user and group, and no others."""
-    write("/proc/self/setgroups", "deny")  # the kernel demands it before gid_map
+    """In a new user namespace: keep the current user and group, and no others."""
+    write("/proc/self/setgroups", "deny")  # required by the kernel before gid_map
     write("/proc/self/uid_map", f"{user} {user} 1")
     write("/proc/self/gid_map", f"{group} {group} 1")
 
@@ -69,12 +69,12 @@ def mount(
 
 
 def bind(source: str, target: str) -> None:
-    # Recursive: a user namespace may not take a folder apart from what is mounted inside it.
+    # Recursive: a user namespace may not bind a folder without the mounts inside it.
     mount(source, target, flags=MS_BIND | MS_REC)
 
 
 def make_read_only(place: str) -> None:
-    """Everything mounted at `place` or below; a user namespace must repeat the flags it finds."""
+    """Everything mounted at `place` or below; a user namespace must repeat the existing flags."""
     for line in process_table.read("/proc/self/mountinfo").splitlines():
         point = os.fsdecode(line.split()[4].decode("unicode_escape").encode("latin-1"))
         if point == place or point.startswith(place.rstrip("/") + "/"):
@@ -84,14 +84,14 @@ def make_read_only(place: str) -> None:
 
 
 def detach(place: str) -> None:
-    """Unmount it for all who come; who has something of it open keeps that."""
+    """Unmount it lazily; files that are open stay usable."""
     check(libc.umount2(os.fsencode(place), _MNT_DETACH), "umount2", place)
 
 
 def change_root(place: str, old: str) -> None:
-    """Make the mount at `place` this namespace's root; `old`, a folder in it, serves meanwhile.
+    """Make the mount at `place` this namespace's root; `old`, a folder in it, is used temporarily.
 
-    Nothing of the former root can be reached afterwards.
+    The former root cannot be reached afterwards.
     """
     check(libc.pivot_root(os.fsencode(place), os.fsencode(old)), "pivot_root", place)
     os.chdir("/")
@@ -104,19 +104,19 @@ def become_subreaper() -> None:
 
 
 def die_with(parent: int, number: int = _SIGKILL) -> None:
-    """Have the kernel signal this process when its parent ends; end now if that has happened."""
+    """Have the kernel signal this process when its parent ends; exit now if it already has."""
     check(libc.prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0), "prctl")
     if os.getppid() != parent:
         os._exit(1)
 
 
 def set_dumpable(is_dumpable: bool) -> None:
-    """Whether processes of the same user may inspect this one; a change of user ends it."""
+    """Whether processes of the same user may inspect this one; a change of user resets it."""
     check(libc.prctl(_PR_SET_DUMPABLE, int(is_dumpable), 0, 0, 0), "prctl")
 
 
 def capabilities() -> int:
-    """Those this process may use, a bit for each."""
+    """The capabilities of this process, as a bit mask."""
     for line in process_table.read("/proc/self/status").splitlines():
         if line.startswith(b"CapPrm:"):
             return int(line.split()[1], 16)
@@ -131,7 +131,7 @@ def limit_capabilities(kept: int) -> None:
 
 
 def give_up_privileges() -> None:
-    """For good: no capability stays, and no program that is started regains any."""
+    """Permanent: no capability remains, and no program that is started regains any."""
     limit_capabilities(0)
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
     check(libc.capset(header, (ctypes.c_uint32 * 6)()), "capset")
@@ -139,7 +139,7 @@ def give_up_privileges() -> None:
 
 
 def reserve(descriptor: int, start: int, size_bytes: int) -> None:
-    """Have the file system set space aside for these bytes; the file's size stays as it is."""
+    """Have the file system allocate space for these bytes; the file's size is unchanged."""
     returned = libc.fallocate(
         descriptor, _FALLOC_KEEP_SIZE, ctypes.c_int64(start), ctypes.c_int64(size_bytes)
     )

@@ -8,13 +8,13 @@ it knows only when a process began, by psutil. `system/processes.py` is for ever
 import _signal  # type: ignore[import-not-found]
 import os
 
-TYPE_CHECKING = False  # typing itself takes milliseconds
+TYPE_CHECKING = False  # importing typing takes milliseconds
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MOUNT_PREFIX = "trackside-"
-"""A sandbox's first mount has this and the sandbox's mark for its source."""
-_MAX_LISTINGS = 100  # where others start processes without end
+"""Prefix of the source of a sandbox's first mount; the sandbox's mark follows."""
+_MAX_LISTINGS = 100  # if others start processes without end
 
 WAKE_SIGNAL = _signal.SIGURG
 """Requests a supervisor that pauses to check its job now. Ignored by processes without a
@@ -31,9 +31,9 @@ _boot_id: str | None = None
 
 
 def boot_id() -> str:
-    """Different after every start of the machine; empty where the kernel has none."""
+    """Different after every boot; empty if the kernel has none."""
     global _boot_id
-    if _boot_id is None:  # no process lives through a start of the machine
+    if _boot_id is None:  # no process survives a reboot
         _boot_id = read("/proc/sys/kernel/random/boot_id").decode().strip()
     return _boot_id
 
@@ -55,8 +55,8 @@ def lock_holder(descriptor: int) -> int | None:
     for line in read("/proc/locks").decode().splitlines():
         fields = line.split()
         if len(fields) < 6 or fields[1] != "FLOCK" or not fields[4].isdigit():
-            continue  # "->", a process that waits, too
-        # The device there is the file system's own number, which is not always that of stat.
+            continue  # "->" marks a waiting process, too
+        # The device there is the file system's own number, which is not always stat's.
         if fields[5].rpartition(":")[2] == str(status.st_ino) and _has_open(int(fields[4]), status):
             return int(fields[4])
     return None
@@ -88,7 +88,7 @@ def parents() -> dict[int, tuple[int, int]]:
 
 
 def descendants(root: int, without: int = 0) -> dict[int, int]:
-    """Live processes below `root` with their start ticks, but for `without` and those below it."""
+    """Live processes below `root` with their start ticks, except `without` and those below it."""
     table = parents()
     children: dict[int, list[int]] = {}
     for pid, (parent, _) in table.items():
@@ -106,8 +106,8 @@ def descendants(root: int, without: int = 0) -> dict[int, int]:
 def pids() -> "Iterator[int]":
     """Every process, each read before the next listing.
 
-    A process that forks and leaves all the time is never in an old list; so the list is read again
-    until it has nothing new, with hardly any time between its reading and its use.
+    A process that keeps forking and exiting is never in an old list; so the list is read again
+    until it has nothing new, with hardly any time between reading and use.
     """
     seen: set[str] = set()
     for _ in range(_MAX_LISTINGS):
@@ -135,7 +135,7 @@ def signal_exactly(pid: int, since: int, number: int, *, group: bool = False) ->
 
 
 def read(path: str) -> bytes:
-    """A file of /proc; empty when the process has gone or may not be read by us."""
+    """A file of /proc; empty when the process is gone or may not be read by us."""
     try:
         with open(path, "rb", buffering=0) as file:
             return file.readall()
@@ -149,7 +149,7 @@ def _entry(pid: int) -> tuple[int, int] | None:
     if not fields:
         return None
     state, parent, num_threads, ticks = fields[0], fields[1], fields[17], fields[19]
-    # A leader that has ended looks like a zombie while its other threads run on.
+    # A leader that has ended looks like a zombie while its other threads continue.
     if state in (b"Z", b"X") and int(num_threads) <= 1:
         return None
     return int(parent), int(ticks)
@@ -164,7 +164,7 @@ def _signal_descriptor(descriptor: int, pid: int, number: int, *, group: bool) -
         _signal.pidfd_send_signal(descriptor, number, None, flags)
     except (ProcessLookupError, PermissionError):
         return False
-    except OSError:  # an older kernel does not know the flag
+    except OSError:  # an older kernel does not have the flag
         return _kill(pid, number, group=group)
     return True
 

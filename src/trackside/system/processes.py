@@ -1,6 +1,6 @@
-"""Which process is meant: a pid is reused, a pid with its start time is not.
+"""Identifies processes: a pid is reused, a pid with its start time is not.
 
-Also finds and ends every process that carries a sandbox's nonce, however far it has wandered.
+Also finds and ends every process with a sandbox's nonce, however far it has moved.
 """
 
 import os
@@ -25,7 +25,7 @@ _PAUSE_SECONDS = 0.005
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """One process, for all time."""
+    """One process, unique for all time."""
 
     pid: int
     started: int
@@ -35,8 +35,9 @@ class Identity:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> "Identity":
-        """From what `asdict` made of one; further keys are left alone. `DamagedRecord` when it is
-        something else."""
+        """From what `asdict` made of one; other keys are ignored. `DamagedRecord` when it is
+        invalid.
+        """
         return json_record.record(cls, record)
 
 
@@ -82,19 +83,19 @@ class ProcessEnd:
 
 
 def _pidfd(identity: Identity) -> int | None:
-    """None for a process that has ended, and where there are no pidfds."""
+    """None for a process that has ended, and without pidfd support."""
     try:
         descriptor = os.pidfd_open(identity.pid)
     except (OSError, AttributeError):  # macOS, before Linux 5.3, or a Python built for one
         return None
-    if is_alive(identity):  # so the descriptor is of this very process
+    if is_alive(identity):  # so the descriptor is of exactly this process
         return descriptor
     os.close(descriptor)
     return None
 
 
 def send_signal(identity: Identity, number: int, *, group: bool = False) -> bool:
-    """Signal this very process, or the group it leads; another process that has the pid now is not
+    """Signal exactly this process, or the group it leads; a process that reuses the pid is not
     touched.
 
     False when it is gone or belongs to another user, neither of which is an error.
@@ -113,7 +114,7 @@ def send_signal(identity: Identity, number: int, *, group: bool = False) -> bool
 
 
 def carriers(nonce: str) -> list[Identity]:
-    """Live processes of the sandbox with this nonce, the asking process left out.
+    """Live processes of the sandbox with this nonce, except for the calling one.
 
     They are known by TRACKSIDE_NONCE in the environment they were started with and, on Linux, by
     the mount that marks the sandbox's namespace, which stays when a process clears its environment.
@@ -124,7 +125,7 @@ def carriers(nonce: str) -> list[Identity]:
 
 
 def sweep(nonce: str, *, seconds: float = 5.0) -> int:
-    """Kill every carrier, again and again until none is found. Returns how many were killed."""
+    """Kill every carrier, repeatedly until none is found. Returns how many were killed."""
     killed: set[Identity] = set()
     deadline = time.monotonic() + seconds
     while found := carriers(nonce):
@@ -132,7 +133,7 @@ def sweep(nonce: str, *, seconds: float = 5.0) -> int:
             if send_signal(identity, _SIGKILL):
                 killed.add(identity)
         if time.monotonic() > deadline:
-            break  # what is left sits in the kernel and dies when it comes out
+            break  # what is left is blocked in the kernel and dies when the call returns
         time.sleep(_PAUSE_SECONDS)
     return len(killed)
 

@@ -1,7 +1,7 @@
-"""Which user of the machine runs a job's script, where that is not the server's own.
+"""Which user of the machine runs a job's script, if not the server's own.
 
-Reads TRACKSIDE_RUN_AS and the system's list of users. How a process becomes that user is the
-sandbox's; who a job belongs to is in its journal.
+Reads TRACKSIDE_RUN_AS and the system's list of users. The sandbox switches processes to that user;
+a job's owner is in its journal.
 """
 
 import os
@@ -21,18 +21,19 @@ _FORM = "Give USER, or LABEL=USER for the jobs of one access key, separated by c
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The user of a job, as it is written in the setting and in the job's journal."""
+    """The user of a job, as in the setting and in the job's journal."""
 
     user: str = ""
     """A name or UID[:GID]; empty is the server's own user."""
     is_shared: bool = True
-    """Whether jobs of other labels run as the same user by default: then it has no home here that
-    one job could leave something in for the next."""
+    """Whether jobs of other labels run as the same user by default: then it has no home in which
+    one job could leave files for the next.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class RunAs:
-    """The setting: a user for each label that is named, and one for all others."""
+    """The setting: a user for each label named, and one for all others."""
 
     default: str = ""
     of_label: Mapping[str, str] = field(default_factory=dict)
@@ -92,7 +93,7 @@ class JobUser:
 def find_user(text: str) -> JobUser:
     """By name, or by UID[:GID] whether or not the system has a name for it.
 
-    `InvalidSetting` for one that there is not, and for root: a job is never given root's rights.
+    `InvalidSetting` for an unknown user, and for root: a job never gets root's rights.
     """
     numbers = _NUMBERS.fullmatch(text)
     entry = _entry_of(text if numbers is None else int(numbers[1]))

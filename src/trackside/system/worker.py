@@ -1,5 +1,6 @@
 """A background thread that calls a function repeatedly: its interval, back-off after errors,
-wake-up and end. What is done in each call is its owner's."""
+wake-up and end. Its owner defines the call.
+"""
 
 import logging
 import time
@@ -89,7 +90,8 @@ class Worker:
 
     def request_stop(self, *, retry_for: float = 0.0) -> None:
         """Have the thread end, after `at_end`, which is retried for so many seconds while it
-        raises. Returns at once."""
+        raises. Returns at once.
+        """
         self._deadline = time.monotonic() + retry_for
         self._closing.set()
         self._wake.set()

@@ -1,7 +1,7 @@
 """Why a process failed: one sentence, and the evidence for it.
 
-It is derived from the exit code and from the end of the process's output. `tracebacks` finds
-exceptions, `disk_failure` what is wrong with a disk; who shows the text also masks its secrets.
+Derived from the exit code and the end of the process's output. `tracebacks` finds exceptions,
+`disk_failure` disk problems; the caller masks secrets.
 """
 
 import re
@@ -47,11 +47,11 @@ _CRASHES = {
 @dataclass(frozen=True, slots=True)
 class ProcessFailure:
     sentence: str
-    """What went wrong and where, in one line. It has no full stop at its end."""
+    """What went wrong and where, in one line without a full stop."""
     evidence: tuple[str, ...] = ()
-    """Lines, and groups of lines that belong together; those that matter most come last."""
+    """Lines, and groups of lines; the most important come last."""
     own_message: str = ""
-    """The process's own message, where the sentence is another."""
+    """The process's own message, if the sentence differs."""
 
     def fitted(self, most: int) -> str:
         """The sentence, and as much of the evidence as fits into so many characters."""
@@ -66,7 +66,7 @@ class ProcessFailure:
         return "\n".join((self.sentence, *self.evidence))
 
     def because(self, sentence: str) -> "ProcessFailure":
-        """The same end, described by its cause."""
+        """The same end, with its cause."""
         return ProcessFailure(sentence, self.evidence, self.sentence)
 
 
@@ -77,12 +77,12 @@ class End:
     code: int
     """Its exit code; a signal is its negative number."""
     output: str = ""
-    """The end of what it wrote."""
+    """The end of its output."""
     seconds: float | None = None
-    """How long it ran, where that is known."""
+    """How long it ran, if known."""
     out_of_memory: bool | None = None
-    """Whether the kernel recorded that it killed a process of this one for lack of memory; None
-    where it keeps no record."""
+    """Whether the kernel recorded an OOM kill of one of its processes; None without such a record.
+    """
     who: str = "The script"
     code_folder: str = "/opt/ml/code"
 
@@ -124,7 +124,7 @@ def _of_exit(end: End, lines: Sequence[str]) -> ProcessFailure:
 
 
 def _refusal(lines: Sequence[str]) -> ProcessFailure | None:
-    """What argparse and click say to arguments that they do not take: usage, then the reason."""
+    """Errors of argparse and click for invalid arguments: usage, then the reason."""
     own = _speaking(without_ranks(lines))
     starts = [i for i, line in enumerate(own) if line.lower().startswith("usage:")]
     if not starts or not _REFUSAL.match(own[-1]):
@@ -204,7 +204,7 @@ def _where(frame: Frame, code_folder: str) -> str:
 
 
 def _speaking(lines: Sequence[str]) -> list[str]:
-    """Those with a word or a number in them, not bars of signs."""
+    """Lines with a word or a number, not just punctuation."""
     return [line for line in lines if any(character.isalnum() for character in line)]
 
 

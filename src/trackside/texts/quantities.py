@@ -1,4 +1,4 @@
-"""Times and sizes, made short for people."""
+"""Formats times and sizes for users."""
 
 
 def duration(seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""Which names and values look like secrets, and what is shown in place of them."""
+"""Recognizes names and values that look secret, and masks them."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -14,7 +14,7 @@ _SECRET_WORDS = frozenset(
     }
 )
 _SECRET_ENDINGS = ("password", "passwd", "secret")
-"""Of words that are written as one: PGPASSWORD."""
+"""Ends of compound names: PGPASSWORD."""
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _USER = re.compile(r"://[^/\s@]+@")
 _PASSWORD = re.compile(r"(?<=://)[^/\s@:]+:[^/\s@]+@")
@@ -29,7 +29,7 @@ def looks_secret(name: str) -> bool:
 
 
 def names_a_user(value: str) -> bool:
-    """Whether it is an address with a user or password in it, or holds one."""
+    """Whether it is, or contains, an address with a user or password."""
     return _USER.search(value) is not None
 
 
@@ -39,7 +39,7 @@ def hidden(name: str, value: str) -> str:
 
 
 def mask_text(text: str, secrets: Iterable[str]) -> str:
-    """Free text, as a script wrote it, without these values and without passwords in addresses."""
+    """A script's text without these values and without passwords in addresses."""
     for secret in secrets:
         if len(secret) >= _SHORTEST_SEARCHED:
             text = text.replace(secret, MASK)
@@ -60,7 +60,7 @@ def secrets_in_arguments(arguments: Sequence[str]) -> list[str]:
 
 
 def _secret_parts(arguments: Sequence[str]) -> list[str]:
-    """For each argument the end of it that is a secret; "" for most."""
+    """For each argument its secret suffix; "" for most."""
     return [_secret_part(*pair) for pair in zip(["", *arguments], arguments, strict=False)]
 
 

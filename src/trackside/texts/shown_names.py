@@ -1,8 +1,8 @@
-"""Names of jobs as people write them, which may have `.` and `_`, and as AWS's clients see them,
-whose pattern knows only dashes.
+"""Job names as users write them, which may have `.` and `_`, and as on the wire, where only dashes
+are allowed.
 
-Each stands for exactly one of the other, so nothing has to be stored: `my_run.v2` is
-`my-run-v2--x5` on the wire. The code at its end encodes what each dash stands for.
+The mapping is one-to-one, so nothing has to be stored: `my_run.v2` is `my-run-v2--x5` on the wire.
+The code at its end encodes what each dash stands for.
 """
 
 import re
@@ -19,14 +19,14 @@ _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
 def wire_name(shown: str) -> str:
-    """What is neither a name on the wire nor stands for one is returned as it is."""
+    """A text that is neither is returned unchanged."""
     if with_dashes(shown) == shown or not re.fullmatch(_SHOWN, shown):
         return shown
     return f"{with_dashes(shown)}{_MARK}{_code(shown)}"
 
 
 def shown_name(wire: str) -> str:
-    """The name that people know the job by; most are the same."""
+    """The job's name for users; usually the same."""
     coded = re.fullmatch(_CODED, wire) if _MARK in wire else None
     if coded is None:
         return wire
@@ -35,7 +35,7 @@ def shown_name(wire: str) -> str:
 
 
 def with_dashes(text: str) -> str:
-    """A part of a shown name as it stands in the name on the wire."""
+    """A part of a displayed name as it appears in the name on the wire."""
     return re.sub("[._]", "-", text)
 
 

@@ -16,9 +16,10 @@ class Scheme:
     """In error messages."""
     client: str = ""
     """The class in `obstore.store` that opens a bucket; empty for files, which only this machine
-    can read."""
+    can read.
+    """
     missing_credentials: str = ""
-    """What to do when there are none."""
+    """What to do without credentials."""
     variables: tuple[str, ...] = ()
     """Prefixes of the environment variables with its credentials and how to get them."""
     allows_http: bool = False
@@ -42,7 +43,7 @@ S3 = Scheme(
     variables=("AWS_", "BOTO_", "S3_"),
     allows_http=True,
 )
-"""The scheme that the embedded buckets and a server of ours have, too."""
+"""The scheme of the embedded buckets and of our server."""
 
 SCHEMES = (
     S3,
@@ -69,7 +70,7 @@ SCHEMES = (
 BY_NAME = {scheme.name: scheme for scheme in SCHEMES}
 PREFIXES = tuple(scheme.prefix for scheme in SCHEMES)
 OBJECT_STORES = tuple(scheme.prefix for scheme in SCHEMES if not scheme.is_local)
-"""For `str.startswith`: locations that other machines can read, too."""
+"""For `str.startswith`: locations that other machines can read too."""
 CREDENTIAL_VARIABLES = tuple(prefix for scheme in SCHEMES for prefix in scheme.variables)
 
 LOCATION_PATTERN = rf"({'|'.join(BY_NAME)})://.*|[^:]+|[A-Za-z]:[\\/].*"
@@ -77,7 +78,7 @@ LOCATION_FORM = (
     f"an {', '.join(PREFIXES[:-1])} or {PREFIXES[-1]} location, or a path on this machine"
 )
 
-# Also the slip `s3:/bucket`, which would otherwise be a folder called `s3:`.
+# Also the typo `s3:/bucket`, which would otherwise be a folder named `s3:`.
 _WRITTEN = re.compile(
     rf"((?:{'|'.join(BY_NAME)})(?=:)|[A-Za-z][A-Za-z0-9+.-]*(?=://)):(.*)", re.DOTALL
 )

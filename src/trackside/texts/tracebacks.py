@@ -1,7 +1,7 @@
-"""Finds the exception that a Python process died of in what it wrote, and the user's own line.
+"""Finds the exception that ended a Python process in its output, and the user's own line.
 
-Output of ranks is separated by the prefixes of torchrun and mpirun. How it is put in words is the
-business of `process_failure`.
+Output of ranks is separated by the prefixes of torchrun and mpirun. `process_failure` formats the
+message.
 """
 
 import os
@@ -15,20 +15,20 @@ HEADER = "Traceback (most recent call last):"
 
 _RANK = re.compile(r"(?:(\[rank\d+\]:) ?|(\[\d+,\d+\]<std(?:err|out)>:))?(.*)")
 _GROUP_MARGIN = re.compile(r"^ +[|] ")
-"""Before each line of an exception within a group."""
+"""Prefix of each line of an exception within a group."""
 _FRAME = re.compile(r'\s*File "(?P<path>.+?)", line (?P<line>\d+)(?:,? in (?P<function>.+))?')
 _CARETS = re.compile(r"\s*[~^]+\s*|\s+\.\.\.<\d+ lines>\.\.\.")
 _LINKS = {
     "The above exception was the direct cause of the following exception:": "caused by",
     "During handling of the above exception, another exception occurred:": "while handling",
 }
-# Printed by launchers about the process that failed; its own output comes before.
+# Printed by launchers about the failed process; its own output comes before.
 _LAUNCHER = "torch.distributed.elastic.multiprocessing.errors.ChildFailedError"
 _ROOT_CAUSE = "Root Cause (first observed failure):"
 _FIELD = re.compile(r"  (rank|exitcode) +: (-?\d+)")
 _ELASTIC = re.compile(r"[WEIF]\d{4} \d\d:\d\d:\d\d.* torch/distributed/")
 _NOT_OF_MESSAGE = re.compile(r"[WEIF]\d{4} \d\d:\d\d:\d\d|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d|={8}|-{8}")
-"""What loggers and launchers write after an exception."""
+"""What loggers and launchers print after an exception."""
 _FAULT = "Fatal Python error: "
 _LIBRARY = re.compile(r"(?:.*/)?(?:site|dist)-packages/|.*/lib(?:64)?/python\d[\d.]*/")
 _OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
@@ -43,7 +43,7 @@ class Frame:
     source: str = ""
 
     def is_users(self, code: str) -> bool:
-        """Of the code folder, or at least of no library, and none of ours."""
+        """In the code folder, or at least not in a library or Trackside."""
         if self.path.startswith("<") or _LIBRARY.match(self.path):
             return False
         return _is_below(self.path, code) or not self.path.startswith(_OURS)
@@ -58,7 +58,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """An exception as it was printed."""
+    """An exception as printed."""
 
     message: tuple[str, ...]
     """The first line begins with the type."""
@@ -68,7 +68,7 @@ class Raised:
     cause: "Raised | None" = None
 
     def frame(self, code: str) -> Frame | None:
-        """The innermost of the user's own; in a library alone, the innermost."""
+        """The innermost of the user's own; if all are in libraries, the innermost."""
         own = [frame for frame in self.frames if frame.is_users(code)] or self.frames
         return own[-1] if own else None
 
@@ -79,13 +79,13 @@ class FailedRank:
     code: int
     """Its exit code; a signal is its negative number."""
     before: tuple[str, ...]
-    """What was written before the launcher spoke."""
+    """The output before the launcher's report."""
 
 
 def raised(lines: Sequence[str]) -> Raised | None:
-    """The last exception that is a process's own, not its launcher's; None without one."""
+    """The last exception of a process itself, not of its launcher; None without one."""
     split = [_of_rank(line) for line in lines]
-    # Behind a prompt or a progress bar it begins in the middle of a line.
+    # After a prompt or a progress bar it starts in the middle of a line.
     starts = [i for i, (_, text) in enumerate(split) if text.endswith(HEADER)]
     for start in reversed(starts):
         rank = split[start][0]
@@ -97,7 +97,7 @@ def raised(lines: Sequence[str]) -> Raised | None:
 
 
 def fault(lines: Sequence[str]) -> Raised | None:
-    """What Python's faulthandler wrote, where it was on: the innermost frame comes first."""
+    """The output of Python's faulthandler, if enabled: the innermost frame comes first."""
     start = next((i for i in reversed(range(len(lines))) if lines[i].startswith(_FAULT)), None)
     if start is None:
         return None
@@ -156,7 +156,7 @@ def _headless(lines: Sequence[str]) -> Raised | None:
 
 
 def _led_to(before: Sequence[str]) -> tuple[str, Raised | None]:
-    """The exception before this one, where Python marks that they belong together."""
+    """The exception before this one, if Python marks them as related."""
     filled = [i for i, text in enumerate(before) if text.strip()]
     link = _LINKS.get(before[filled[-1]], "") if filled else ""
     starts = [i for i, text in enumerate(before) if text.endswith(HEADER)]

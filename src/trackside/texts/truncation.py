@@ -1,11 +1,11 @@
-"""Cuts text to a length: at words and whole lines, and every cut is marked with an ellipsis."""
+"""Cuts text to a length: at words and complete lines, each cut marked with an ellipsis."""
 
 import re
 from collections.abc import Sequence
 
 ELLIPSIS = "…"
 
-# Colours and other orders to a terminal, whole or cut off, and single control characters.
+# Terminal escape sequences, complete or cut off, and single control characters.
 _ORDERS = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]?"
     r"|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?"
@@ -15,7 +15,7 @@ _ORDERS = re.compile(
 
 
 def plain(text: str) -> str:
-    """Without colours and control characters; tabs and the ends of lines stay."""
+    """Without colours and control characters; tabs and newlines stay."""
     return _ORDERS.sub("", text)
 
 
@@ -35,7 +35,7 @@ def shortened(text: str, most: int) -> str:
 
 
 def from_whole_line(text: str) -> str:
-    """The end of a longer text, without the rest of the line that it begins in the middle of."""
+    """The end of a longer text, without the partial line at its beginning."""
     _, _, lines = text.partition("\n")
     if lines.strip():
         return lines
@@ -43,7 +43,7 @@ def from_whole_line(text: str) -> str:
 
 
 def last_lines(lines: Sequence[str], most: int) -> str:
-    """The last whole lines that fit; of a single one that does not, its beginning."""
+    """The last complete lines that fit; of a single one that does not, its beginning."""
     whole = "\n".join(lines)
     if len(whole) <= most:
         return whole

@@ -1,6 +1,6 @@
-"""`train`: what a SageMaker training container runs. Standard library only.
+"""`train`: the entry point of a SageMaker training container. Standard library only.
 
-Whatever happens, the exit status is 0 only after the script's own success.
+The exit status is 0 only if the script itself succeeded.
 """
 
 import os
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from trackside.toolkit.intermediate import IntermediateUpload
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-# Stand-ins for packages that scripts import, each in a folder of its own, used where it is absent.
+# Stubs of packages that scripts import, each in its own folder, used if the package is missing.
 ALIASES = {
     "sagemaker_training": os.path.join(PACKAGE, "toolkit", "aliases"),
     "smdebug": os.path.join(PACKAGE, "smdebug_alias"),
 }
-# Holds a `sitecustomize` that watches scripts which know nothing of capture.
+# Has a `sitecustomize` that watches scripts without any capture code.
 WATCHING = os.path.join(PACKAGE, "capture", "site")
 
 
@@ -153,7 +153,7 @@ def _variables(job: Job, interpreter: Interpreter) -> dict[str, str]:
 def _packages_of(overlay: str | None) -> list[str]:
     if overlay is None:
         return []
-    from trackside.toolkit.overlay import packages_of  # was loaded to make it
+    from trackside.toolkit.overlay import packages_of  # already imported, to create it
 
     return [packages_of(overlay)]
 

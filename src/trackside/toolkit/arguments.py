@@ -1,4 +1,4 @@
-"""Hyperparameters: from the strings of the request to values, arguments and variable texts.
+"""Hyperparameters: from the request's strings to values, arguments and variables.
 
 Byte for byte what `sagemaker-training` does; docs/toolkit.md shows the table.
 """
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 RESERVED_PREFIX = "sagemaker_"
 
-# Known to the toolkit itself, so neither the script's nor a framework's.
+# The toolkit's own, so neither the script's nor a framework's.
 _OWN = frozenset(
     {
         "sagemaker_program",
@@ -28,12 +28,12 @@ class Split(NamedTuple):
     user: dict[str, object]
     """What the script sees."""
     framework: dict[str, object]
-    """`sagemaker_…` parameters the toolkit does not know: SM_FRAMEWORK_PARAMS."""
+    """`sagemaker_…` parameters unknown to the toolkit: SM_FRAMEWORK_PARAMS."""
     own: dict[str, object]
 
 
 def decode(raw: Mapping[str, object]) -> dict[str, object]:
-    """Each string that is JSON becomes its value; every other value stays as it is."""
+    """Each string that is JSON becomes its value; every other value is unchanged."""
     return {key: _decode_value(value) for key, value in raw.items()}
 
 

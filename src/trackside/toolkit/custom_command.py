@@ -1,8 +1,8 @@
-"""What an image runs in place of the toolkit: a command of its own (ContainerEntrypoint), with the
-job's interpreter on PATH, or a function (SAGEMAKER_TRAINING_MODULE).
+"""Runs what an image defines instead of the toolkit: its own command (ContainerEntrypoint), with
+the job's interpreter on PATH, or a function (SAGEMAKER_TRAINING_MODULE).
 
 `python3`, `pip`, `torchrun` and the programs of all its packages are those of an overlay: a command
-may install packages as in a container, and does not change the interpreter below.
+may install packages as in a container, without changing the interpreter below.
 """
 
 import os
@@ -35,7 +35,7 @@ def main() -> NoReturn:
 
 def call_training_module(named: str, log_level: int) -> None:
     """SAGEMAKER_TRAINING_MODULE: a function of the image runs instead of the script."""
-    import logging  # 6 ms, which a command need not wait for
+    import logging  # 6 ms that a command need not wait for
     from importlib import import_module
 
     module_name, _, function_name = named.partition(":")

@@ -1,4 +1,4 @@
-"""The user's entry point: which kind it is, whether its name is accepted, how it is started."""
+"""The user's entry point: its kind, whether its name is valid, how it is started."""
 
 import os
 import re
@@ -31,11 +31,11 @@ class Kind(Enum):
 
 
 class Interpreter(NamedTuple):
-    """What Python files are run with."""
+    """The interpreter for Python files."""
 
     python: str
     overlay: str | None = None
-    """The environment that holds the requirements, when it is not the interpreter's own."""
+    """The environment with the requirements, if it is not the interpreter's own."""
     is_temporary: bool = False
     programs: tuple[str, ...] = ()
     """Folders whose programs come before all others on PATH."""
@@ -45,10 +45,10 @@ class EntryPoint(NamedTuple):
     name: str
     kind: Kind
     needs_shell: bool = False
-    """A text without `#!`: /bin/sh runs it, as a shell itself would do.
+    """A text without `#!`: run by /bin/sh, as a shell would.
 
-    Everything else is executed with no shell in between: signals reach it, and names like
-    SM_HP_BATCH-SIZE survive (dash drops them).
+    Everything else is executed without a shell: signals reach it, and names like SM_HP_BATCH-SIZE
+    survive (dash drops them).
     """
 
     def command(self, python: str, arguments: Sequence[str]) -> list[str]:

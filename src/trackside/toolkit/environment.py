@@ -1,4 +1,4 @@
-"""What the job is: <base>/input/config and the process environment, read once.
+"""The job's configuration: <base>/input/config and the process environment, read once.
 
 The toolkit's only reader of os.environ; variables.py makes the SM_* texts. Records are named
 tuples: dataclasses would cost every job 6 ms of import time.
@@ -34,14 +34,14 @@ _LOG_LEVELS = {"DEBUG": 10, "INFO": 20, "WARN": 30, "WARNING": 30, "ERROR": 40, 
 
 
 class Settings(NamedTuple):
-    """The process environment, as far as the toolkit reads it."""
+    """The part of the process environment that the toolkit reads."""
 
     base: str
     """SAGEMAKER_BASE_DIR, else /opt/ml. Every path of the job is below it."""
     program: str | None
-    """SAGEMAKER_PROGRAM: the entry point; wins over the hyperparameter when not empty."""
+    """SAGEMAKER_PROGRAM: the entry point; overrides the hyperparameter if not empty."""
     framework_module: str | None
-    """SAGEMAKER_TRAINING_MODULE: `module:function` that takes over from the toolkit."""
+    """SAGEMAKER_TRAINING_MODULE: `module:function` that replaces the toolkit."""
     job_name: str | None
     """TRAINING_JOB_NAME."""
     region: str
@@ -76,7 +76,7 @@ class Settings(NamedTuple):
     model_parallel: str | None
     """SM_HP_MP_PARAMETERS."""
     pip_options: Mapping[str, str]
-    """All PIP_ and UV_ variables: they decide what a requirements file means."""
+    """All PIP_ and UV_ variables: they affect what a requirements file means."""
 
 
 class Environment(NamedTuple):
@@ -122,7 +122,7 @@ class Environment(NamedTuple):
 
     @property
     def processes_per_host(self) -> int:
-        """For torchrun and MPI alike, whatever the parameter is called."""
+        """For both torchrun and MPI, whatever the parameter's name."""
         requested = self.additional_framework_parameters.get(
             "sagemaker_mpi_num_of_processes_per_host"
         )
@@ -132,26 +132,26 @@ class Environment(NamedTuple):
 
 
 class Job(NamedTuple):
-    """Everything known before anything is done."""
+    """Everything known before anything is run."""
 
     settings: Settings
     environment: Environment
     module: str | None
-    """To be run in place of a script."""
+    """Run instead of a script."""
     program: str | None
-    """Of a command in place of a script: its first word; the others are its arguments."""
+    """The first word of a command run instead of a script; the others are its arguments."""
     source: str | None
     """`sagemaker_submit_directory`, when the request names one."""
     s3_output: str | None
-    """`sagemaker_s3_output`: below it intermediate output goes, where no platform sends it."""
+    """`sagemaker_s3_output`: where intermediate output goes if no platform uploads it."""
     arguments: list[str]
-    """What the hyperparameters become, and behind it what was given as it is."""
+    """Those made from the hyperparameters, then those given verbatim."""
     shown_arguments: list[str]
     """The same without secrets."""
     secrets: list[str]
-    """Values of arguments that are shown nowhere."""
+    """Values of arguments that must not be shown."""
     exports: dict[str, str]
-    """Variables beside SM_*: SAGEMAKER_JOB_NAME, SAGEMAKER_REGION, CURRENT_HOST."""
+    """Variables besides SM_*: SAGEMAKER_JOB_NAME, SAGEMAKER_REGION, CURRENT_HOST."""
 
     @property
     def code_dir(self) -> str:
@@ -199,8 +199,9 @@ def exit_record() -> str | None:
 
 
 def take_log() -> int | None:
-    """TRACKSIDE_LOG_FD: from where the log can be read, when the platform sets it. It is
-    ours alone: no script inherits it or hears of it."""
+    """TRACKSIDE_LOG_FD: the descriptor to read the log from, if the platform sets it. It is ours
+    alone: no script inherits or sees it.
+    """
     named = os.environ.pop(LOG_VARIABLE, "")
     try:
         descriptor = int(named)
@@ -228,7 +229,7 @@ def read_job(settings: Settings) -> Job:
     source = own.get("sagemaker_submit_directory")
     paired = to_arguments(parts.user, sort=settings.argument_order == "sorted")
     given = _texts(ours.get("Arguments"))
-    if command:  # as it was typed: hyperparameters are in its variables only
+    if command:  # as typed: hyperparameters are in its variables only
         paired, given = [], [*command[1:], *given]
     return Job(
         settings=settings,
@@ -249,7 +250,7 @@ def read_job(settings: Settings) -> Job:
 
 
 def process_variables(additions: Mapping[str, str]) -> dict[str, str]:
-    """Our own environment, with these where it does not say otherwise."""
+    """Our own environment, with these as defaults."""
     return {**additions, **os.environ}
 
 
@@ -261,7 +262,7 @@ def script_variables(
     aliases: Sequence[str] = (),
     programs: Sequence[str] = (),
 ) -> dict[str, str]:
-    """The script's whole environment: ours, the additions, and the code folder importable.
+    """The script's complete environment: ours, the additions, and the code folder importable.
 
     `ahead` goes to the front of PYTHONPATH, `aliases` to its end, `programs` to the front of PATH.
     """
@@ -343,7 +344,7 @@ def _environment(
 
 
 def _read_config(folder: str, name: str) -> dict[str, object]:
-    """One file of the platform's; empty if it does not exist."""
+    """One of the platform's files; empty if it does not exist."""
     path = os.path.join(folder, name)
     try:
         with open(path, encoding="utf-8") as file:

@@ -1,6 +1,6 @@
-"""The failure text: SageMaker's four lines, what went wrong first, short enough to be shown whole.
+"""The failure text: SageMaker's four lines, the cause first, short enough to be shown completely.
 
-Why a script failed is found by `explain_end` and `disk_failure`, why pip did by `pip_failure`.
+`explain_end` and `disk_failure` find why a script failed, `pip_failure` why pip did.
 """
 
 import os
@@ -24,7 +24,7 @@ _KILLED = "Process killed by SIGKILL (signal 9)"
 
 
 def compose(failed: BaseException, secrets: list[str]) -> str:
-    """The text for the failure file: none of these values in it, and no word cut in two."""
+    """The text for the failure file: without any of these values, cut at words."""
     if isinstance(failed, CommandFailed):
         return _command_text(failed, secrets)
     if isinstance(failed, TracksideError) or _is_client_error(failed):
@@ -36,7 +36,7 @@ def compose(failed: BaseException, secrets: list[str]) -> str:
 
 
 def out_of_memory(kills_before: int | None) -> bool | None:
-    """Whether the kernel has killed for lack of memory since; None when it keeps no record."""
+    """Whether there was an OOM kill since; None without a record."""
     kills = machine.num_oom_kills()
     return None if kills is None or kills_before is None else kills > kills_before
 
@@ -74,13 +74,13 @@ def _explain(failed: CommandFailed, output: str) -> ProcessFailure:
                 code_folder=code,
             )
         )
-    home = base_folder() if exit_record() else ""  # where TRACKSIDE_HOME has a say
+    home = base_folder() if exit_record() else ""  # if TRACKSIDE_HOME is involved
     of_disk = disk_failure(failure.text, _folders(code), in_home=home)
     return failure.because(of_disk) if of_disk else failure
 
 
 def _folders(code: str) -> list[str]:
-    """Where scripts write."""
+    """Folders that scripts write to."""
     base = base_folder()
     ours = [os.path.join(base, name) for name in ("model", "checkpoints", "output")]
     # Not by tempfile, which writes a file to find out.
@@ -96,7 +96,7 @@ def _current_folder() -> str:
 
 
 def _is_client_error(failed: BaseException) -> bool:
-    """Errors that images built on `sagemaker_training` raise; their text is already the file's."""
+    """Errors raised by images built on `sagemaker_training`; their text is already the file's."""
     return any(
         kind.__module__ == "sagemaker_training.errors" and kind.__name__ == "ClientError"
         for kind in type(failed).__mro__

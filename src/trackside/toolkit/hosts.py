@@ -1,4 +1,4 @@
-"""Waits until the job's hosts can be found: names resolve, ports accept connections."""
+"""Waits until the job's hosts are reachable: names resolve, ports accept connections."""
 
 import socket
 import time

@@ -1,7 +1,7 @@
 """Installs what the source requires, before the script: requirements.txt, or its own package.
 
-In a container pip changes the running interpreter, as on SageMaker. Where the interpreter is
-somebody's own (TRACKSIDE_OVERLAYS is set), an overlay takes it all.
+In a container pip changes the running interpreter, as on SageMaker. If the interpreter belongs to a
+user (TRACKSIDE_OVERLAYS is set), everything goes into an overlay.
 """
 
 import os
@@ -28,7 +28,7 @@ from trackside.toolkit.requirements import FILE_NAME, fingerprint, is_satisfied
 
 
 def install(job: Job, entry_point: EntryPoint, signals: StopSignals) -> Interpreter:
-    """Install into the right place, in the current folder, and say which interpreter has it."""
+    """Install into the right place, in the current folder; returns the interpreter that has it."""
     is_package = entry_point.kind is Kind.PACKAGE
     has_requirements = os.path.isfile(FILE_NAME)
     paths = interpreter_paths()
@@ -57,8 +57,9 @@ def install(job: Job, entry_point: EntryPoint, signals: StopSignals) -> Interpre
 
 
 def put_on_path(job: Job, interpreter: Interpreter) -> Interpreter:
-    """The same for who starts `python`, `pip` or `torchrun` by name: in an overlay of the job's
-    own, so that what it installs changes neither the machine's packages nor those of other jobs."""
+    """The same for commands that run `python`, `pip` or `torchrun` by name: in an overlay of the
+    job's own, so that installs change neither the machine's packages nor those of other jobs.
+    """
     own = os.path.join(job.settings.base, ".overlay")
     lower = interpreter.overlay if interpreter.overlay != own else None
     paths = [*([packages_of(lower)] if lower else []), *interpreter_paths()]
@@ -73,7 +74,7 @@ def put_on_path(job: Job, interpreter: Interpreter) -> Interpreter:
 
 
 def interpreter_paths() -> list[str]:
-    """Where the script's interpreter finds packages, also when ours was started without them."""
+    """Where the script's interpreter finds packages, also if ours was started without them."""
     if not sys.flags.no_site:
         return sys.path
     command = [sys.executable, "-c", "import sys; print(*sys.path[1:], sep='\\0', end='')"]
@@ -81,7 +82,7 @@ def interpreter_paths() -> list[str]:
 
 
 def discard(interpreter: Interpreter) -> None:
-    """Remove what was made for this job alone."""
+    """Remove what was created for this job only."""
     if interpreter.overlay is not None and interpreter.is_temporary:
         shutil.rmtree(interpreter.overlay, ignore_errors=True)
 
@@ -91,7 +92,7 @@ def _filler(kind: str, wanted: list[str], signals: StopSignals) -> Callable[[str
 
 
 def _pip(kind: str, where: list[str], wanted: list[str], signals: StopSignals) -> None:
-    # -P: a file of the source called like a module of pip's must not take its place.
+    # -P: a file of the source with the name of a pip module must not replace it.
     command = [sys.executable, "-P", "-m", "pip", *where, "install", *wanted]
     log.info(f"Installing: {' '.join(command)}")
     quiet = {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_ROOT_USER_ACTION": "ignore"}

@@ -1,7 +1,7 @@
-"""Uploads <base>/output/intermediate while the script runs, where no platform does it.
+"""Uploads <base>/output/intermediate while the script runs, if no platform does.
 
-That is: in an image with our `train` on another platform, which names `sagemaker_s3_output`, and
-has not made the folder itself. Trackside's own supervisors make the folder and sync it.
+That is: in an image with our `train` on another platform, which sets `sagemaker_s3_output` and has
+not created the folder itself. Trackside's own supervisors create the folder and sync it.
 """
 
 import os
@@ -46,7 +46,7 @@ class IntermediateUpload:
         self._worker.start()
 
     def close(self) -> None:
-        """The script has ended: send what is left."""
+        """The script has ended: upload the rest."""
         self._worker.request_stop()
         try:
             has_ended = self._worker.join(LAST_SECONDS)
@@ -75,7 +75,7 @@ class IntermediateUpload:
             with open(path, "rb") as file:
                 obstore.put(self._bucket, self._prefix + name, file)
         except Exception as error:  # noqa: BLE001 obstore's have no base of their own for all
-            if os.path.exists(path):  # else the script has removed it since
+            if os.path.exists(path):  # otherwise the script has removed it since
                 self._failed[name] = str(error).partition("\n")[0]
             return
         self._sent[name] = state

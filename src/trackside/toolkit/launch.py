@@ -1,4 +1,4 @@
-"""Chooses how the script is started: as it is, by torchrun, or by mpirun."""
+"""Chooses how the script is started: directly, by torchrun, or by mpirun."""
 
 import os
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ class Launcher(Enum):
 
 
 def choose(environment: Environment) -> Launcher:
-    """The first of the enabled ones in the order of SageMaker's images."""
+    """The first one enabled, in the order of SageMaker's images."""
     enabled = environment.additional_framework_parameters
     if environment.current_instance_group not in environment.distribution_instance_groups:
         return Launcher.PLAIN

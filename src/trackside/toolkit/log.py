@@ -1,5 +1,5 @@
-"""The toolkit's own lines on standard error, in the form SageMaker's log readers know; and the log
-behind it, for reading.
+"""The toolkit's own lines on standard error, in the format of SageMaker's log readers; and reading
+the log.
 
 Not `logging`: importing that would cost every job 6 ms before its first line.
 """
@@ -22,13 +22,13 @@ _FIONREAD = 0x541B  # of Linux; `termios` has it too, where it was built
 
 
 def read_from(descriptor: int | None) -> None:
-    """Where to read the log when standard error is a pipe that another process copies into it."""
+    """Where to read the log if standard error is a pipe that another process copies into it."""
     global _log
     _log = descriptor
 
 
 def open_for_reading() -> int | None:
-    """A new descriptor on the log. None where it cannot be read."""
+    """A new descriptor on the log. None if it cannot be read."""
     try:
         if stat.S_ISREG(os.fstat(2).st_mode):
             # By descriptor: the log's path may not exist in this mount namespace.
@@ -39,14 +39,15 @@ def open_for_reading() -> int | None:
 
 
 def settle() -> None:
-    """Wait until all that was written to standard error is in the log, or it takes too long: the
-    log may be on a disk that is full."""
+    """Wait until everything written to standard error is in the log, with a timeout: the log may be
+    on a full disk.
+    """
     deadline = time.monotonic() + _SETTLE_SECONDS
     try:
         while _log is not None and _num_unread() and time.monotonic() < deadline:
             time.sleep(0.001)
     except OSError:
-        return  # standard error is no pipe
+        return  # standard error is not a pipe
 
 
 def _num_unread() -> int:
@@ -80,8 +81,9 @@ def _write(level: int, message: str) -> None:
 
 
 def _line_end() -> bytes:
-    """For a line that the script has left open, as progress bars do. Known where the log can be
-    read; elsewhere the lines run together."""
+    """For an incomplete line of the script, such as a progress bar. Known if the log can be read;
+    otherwise the lines run together.
+    """
     log = open_for_reading()
     if log is None:
         return b""
@@ -97,7 +99,7 @@ def _line_end() -> bytes:
 
 
 def write_all(descriptor: int, data: bytes) -> None:
-    """Write it whole. A log that is full or gone loses lines; it never fails the job."""
+    """Write all of it. A log that is full or gone loses lines; it never fails the job."""
     view = memoryview(data)
     while view:
         try:

@@ -1,4 +1,4 @@
-"""What the machine offers this job: processors, accelerators, the cgroup's limits and records."""
+"""The resources of this job: CPUs, accelerators, the cgroup's limits and records."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -17,7 +17,7 @@ class Process(NamedTuple):
 
 
 def num_cpus() -> int:
-    """The processors this job may use; all of the machine's when nothing limits it."""
+    """The CPUs this job may use; all of the machine's if nothing limits it."""
     try:
         usable = len(os.sched_getaffinity(0))
     except AttributeError:  # macOS
@@ -59,7 +59,7 @@ def program(name: str, variables: Mapping[str, str] | None = None) -> str | None
 
 
 def processes() -> Iterator[Process]:
-    """Those to be seen from here; none where there is no /proc."""
+    """Visible processes; none without /proc."""
     try:
         pids = [name for name in os.listdir("/proc") if name.isdigit()]
     except OSError:
@@ -73,7 +73,7 @@ def processes() -> Iterator[Process]:
 
 
 def num_oom_kills() -> int | None:
-    """How many processes of this cgroup the kernel killed for memory; None when that is unknown."""
+    """How many processes of this cgroup the OOM killer killed; None if unknown."""
     for folder in _cgroup_folders("memory"):
         for name in ("memory.events", "memory.oom_control"):
             for line in _read(os.path.join(folder, name)).splitlines():
@@ -84,7 +84,7 @@ def num_oom_kills() -> int | None:
 
 
 def _quotas() -> list[int]:
-    """Processors granted by each cgroup above us, rounded up."""
+    """CPUs granted by each cgroup above us, rounded up."""
     found = []
     for folder in _cgroup_folders("cpu"):
         quota, _, period = _read(os.path.join(folder, "cpu.max")).strip().partition(" ")
@@ -106,7 +106,7 @@ def _cgroup_folders(controller: str) -> list[str]:
             root = _CGROUPS
         else:
             continue
-        # Inside a container the path is often the host's; what exists below the root counts.
+        # Inside a container the path is often the host's; only what exists below the root counts.
         parts = [part for part in path.split("/") if part and part != ".."]
         folders = [os.path.join(root, *parts[:depth]) for depth in range(len(parts), -1, -1)]
         return [folder for folder in folders if os.path.isdir(folder)]
@@ -125,7 +125,7 @@ def _output_of(name: str, *arguments: str) -> str:
     path = program(name)
     if path is None:
         return ""
-    # Only where the tool exists: elsewhere importing it would be all this costs.
+    # Imported only if the tool exists: without it the import would be the whole cost.
     import subprocess
 
     try:

@@ -1,4 +1,4 @@
-"""Hides secrets in what the toolkit shows: values with secret names, passwords in addresses."""
+"""Masks secrets in the toolkit's output: values with secret names, passwords in addresses."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,7 +1,7 @@
-"""MPI jobs: the master host runs mpirun over all hosts, the others wait for its outcome.
+"""MPI jobs: the master host runs mpirun over all hosts, the others wait for its result.
 
-Between machines mpirun and the outcome travel over ssh, as in SageMaker's images. Where all hosts
-are processes of one machine, all ranks are the master's children and no ssh is needed.
+Between machines mpirun and the result use ssh, as in SageMaker's images. If all hosts are processes
+of one machine, all ranks are the master's children and no ssh is needed.
 """
 
 import os
@@ -61,8 +61,8 @@ def _run_mpirun(
         start = _rank_command(entry_point, interpreter, arguments)
         return [mpirun, *_options(job, variables), *start]
 
-    # Else mpirun queries ten X servers on this machine for GPUs, display :6 at TensorBoard's own
-    # port, and waits for a response that never comes.
+    # Otherwise mpirun queries ten X servers on this machine for GPUs, display :6 at TensorBoard's
+    # own port, and waits for a response that never comes.
     variables.setdefault("HWLOC_COMPONENTS", "-gl")
     # Ranks write to a terminal of mpirun's, line by line; unbuffered, each piece would be tagged.
     variables.pop("PYTHONUNBUFFERED", None)
@@ -161,10 +161,11 @@ def _has_mpi4py(interpreter: Interpreter) -> bool:
 
 
 def _wait_for_master(channel: OutcomeChannel, job: Job, signals: StopSignals) -> None:
-    # The master's ranks may need the whole grace to save; this host's end must not cut it short.
+    # The master's ranks may need the whole grace period to save; this host's end must not cut it
+    # short.
     if job.settings.shares_machine:
         signals.only_remember()
-    else:  # sshd started our ranks, so they descend from no process but the container's
+    else:  # sshd started our ranks, so only the container's first process is their ancestor
         signals.deliver_by(partial(_signal_ranks, below=1))
     master = job.environment.master_hostname
     log.info(f"{master} runs mpirun for all hosts; waiting for its outcome.")

@@ -1,4 +1,4 @@
-"""How the hosts of an MPI job learn what became of the master's mpirun.
+"""How the hosts of an MPI job learn the result of the master's mpirun.
 
 On one machine through a local socket; between machines over ssh, which mpirun needs anyway. Other
 users of a machine are neither notified nor trusted.
@@ -29,7 +29,7 @@ _CODE = struct.Struct("!i")
 _CREDENTIALS = struct.Struct("3i")  # pid, user, group
 _OUTCOME = "outcome"
 # A name in /tmp proves nothing: only folders of this user are written to, and never through a link.
-# The host may not have made its own yet.
+# The host may not have created its own yet.
 _LEAVE_OUTCOME = """
 for attempt in 1 2 3 4 5 6 7 8 9 10; do
   for folder in {prefix}*; do
@@ -54,7 +54,7 @@ class OutcomeChannel(ABC):
 
     @abstractmethod
     def report(self, code: int) -> None:
-        """Tell the other hosts; one that is gone is left out with a warning."""
+        """Notify the other hosts; one that is gone is skipped with a warning."""
 
     @abstractmethod
     def receive(self) -> int | None:
@@ -82,7 +82,7 @@ class LocalChannel(OutcomeChannel):
 
     def prepare(self) -> None:
         self._socket.bind(self._address)
-        # Whoever connects waits in the queue until the outcome is known.
+        # A client that connects waits in the queue until the result is known.
         self._socket.listen(self._num_others)
 
     def report(self, code: int) -> None:
@@ -132,14 +132,14 @@ class LocalChannel(OutcomeChannel):
 
 
 class SshChannel(OutcomeChannel):
-    """Every host runs sshd; the master leaves its exit code in a file on each of the others."""
+    """Every host runs sshd; the master writes its exit code to a file on each of the others."""
 
     def __init__(self, job: Job) -> None:
         environment = job.environment
         self._master = environment.master_hostname
         self._others = [host for host in environment.distribution_hosts if host != self._master]
         self._wait_seconds = job.settings.host_wait_seconds
-        # No job's name has a dot in it: what begins like this is no other job's.
+        # No job name has a dot: this prefix belongs to no other job.
         prefix = f"trackside-mpi-{environment.job_name or 'job'}."
         self._prefix = os.path.join(tempfile.gettempdir(), prefix)
         self._folder = None if environment.is_master else tempfile.mkdtemp(prefix=prefix)
@@ -188,7 +188,7 @@ def _new_socket() -> socket.socket:
 
 
 def _is_of_this_user(connection: socket.socket) -> bool:
-    """Anybody on the machine may use the name of a socket that is no file."""
+    """Any user of the machine can use the name of an abstract socket."""
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     return bool(_CREDENTIALS.unpack(credentials)[1] == os.geteuid())
 

@@ -1,4 +1,4 @@
-"""The object store that the toolkit fetches from and uploads to, when it runs in an image alone.
+"""The object store that the toolkit downloads from and uploads to, when it runs alone in an image.
 
 Its package is not in every image; the caller names its purpose.
 """

@@ -1,4 +1,4 @@
-"""What a run writes at its end: `success` or `failure`, the script's exit code, its packages.
+"""Files written at the end of a run: `success` or `failure`, the script's exit code, its packages.
 
 Nothing here raises: the exit status is what counts, and a full disk must not change it.
 """
@@ -17,7 +17,7 @@ PACKAGES = "packages.json"
 
 
 def clear(output: str) -> None:
-    """Markers of an earlier run in the same folder say nothing about this one."""
+    """Remove markers of an earlier run in the same folder."""
     for name in (SUCCESS, FAILURE):
         try:
             os.unlink(os.path.join(output, name))
@@ -55,8 +55,9 @@ def record_exit(path: str | None, code: int | None) -> None:
 
 
 def record_packages(path: str | None, folders: Sequence[str]) -> None:
-    """Record, beside that file, which packages the script could import: by the names of
-    what their installers left, those of later folders first."""
+    """Record, next to that file, which packages the script could import: by their metadata folders'
+    names, those of later folders first.
+    """
     if path is None:
         return
     found: dict[str, str] = {}

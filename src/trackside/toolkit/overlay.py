@@ -1,6 +1,6 @@
-"""An environment on top of the running interpreter's: its packages stay visible, none is changed.
+"""An environment on top of the running interpreter's: its packages stay visible and unchanged.
 
-A cached overlay is valid once its marker exists; what a killed build left is rebuilt.
+A cached overlay is valid once its marker exists; an incomplete build is rebuilt.
 """
 
 import fcntl
@@ -18,7 +18,7 @@ from trackside.toolkit.requirements import site_folders
 
 _PROGRAM = '#!/bin/sh\nexec "$(dirname "$0")/python" -m {} "$@"\n'
 _MODULES = {"pip": "pip", "pip3": "pip", "torchrun": "torch.distributed.run"}
-# To the shell its second line is a command, to Python it is a text.
+# To the shell its second line is a command, to Python it is a string.
 _SCRIPT = """#!/bin/sh
 '''exec' "$(dirname "$0")/python" "$0" "$@"
 ' '''
@@ -36,8 +36,8 @@ _in_use: list[IO[str]] = []
 def cached_overlay(cache: str, key: str, paths: Sequence[str], fill: Callable[[str], None]) -> str:
     """The folder of the overlay with this key; `fill` installs into a new one.
 
-    Several jobs may need it at once: one builds, the others wait for it. As long as this process
-    lives it is not removed.
+    Several jobs may need it at once: one builds, the others wait for it. It is not removed while
+    this process lives.
     """
     folder = os.path.join(cache, key)
     marker = os.path.join(folder, MARKER)
@@ -50,7 +50,7 @@ def cached_overlay(cache: str, key: str, paths: Sequence[str], fill: Callable[[s
             new_overlay(folder, paths)
             fill(folder)
             close_tree_to_others(folder)
-            # Its scripts name its path, so it cannot be built elsewhere and moved.
+            # Its scripts contain its path, so it cannot be built elsewhere and moved.
             with open(marker, "w", opener=private_opener):
                 pass
     os.utime(marker)
@@ -58,13 +58,13 @@ def cached_overlay(cache: str, key: str, paths: Sequence[str], fill: Callable[[s
 
 
 def _is_shared(lock: IO[str], marker: str) -> bool:
-    """Changing the kind of lock lets other processes in between: so check afterwards."""
+    """Converting the lock lets other processes in between: so check afterwards."""
     fcntl.flock(lock, fcntl.LOCK_SH)
     return os.path.exists(marker)
 
 
 def new_overlay(folder: str, paths: Sequence[str]) -> None:
-    """An empty one, in place of whatever is there, on top of the packages in `paths`."""
+    """An empty one, replacing an existing one, on top of the packages in `paths`."""
     import venv
 
     shutil.rmtree(folder, ignore_errors=True)
@@ -76,7 +76,8 @@ def new_overlay(folder: str, paths: Sequence[str]) -> None:
 
 def add_programs(folder: str, paths: Sequence[str]) -> None:
     """`pip`, `torchrun` and the programs of all packages in `paths`, run with the overlay's Python;
-    none of its own is replaced."""
+    its own are not replaced.
+    """
     for name, module in _MODULES.items():
         _add_program(folder, name, _PROGRAM.format(module))
     for path in site_folders(paths):

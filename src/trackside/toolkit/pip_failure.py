@@ -1,4 +1,4 @@
-"""Why pip did not install what the source requires: the requirement, and pip's reason, once."""
+"""Why pip failed to install the requirements: the requirement, and pip's reason, once."""
 
 import re
 from collections.abc import Sequence
@@ -77,7 +77,7 @@ def _not_built(lines: Sequence[str]) -> str:
 
 
 def _last_of_build(lines: Sequence[str]) -> str:
-    """The compiler's first error, or the last line that the build itself wrote."""
+    """The compiler's first error, or the last line that the build itself printed."""
     begin = next((i for i, line in enumerate(lines) if _OUTPUT_BEGINS.match(line)), None)
     if begin is None:
         return ""

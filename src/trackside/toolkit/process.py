@@ -1,7 +1,6 @@
-"""Runs one command in a process group of its own: streams, stop signals, and no process left
-running.
+"""Runs one command in its own process group: streams, stop signals, and no process left running.
 
-The command's output is passed on byte for byte; the end of its standard error is kept for the
+The command's output is passed on byte for byte; the end of its standard error is saved for the
 failure text.
 """
 
@@ -31,13 +30,13 @@ class Ended(NamedTuple):
     code: int
     """Exit code; a signal is its negative number."""
     output: str
-    """The last it wrote to standard error."""
+    """The end of its standard error."""
 
 
 class StopSignals:
     """SIGTERM and SIGINT go to the running group; before any script they end the job.
 
-    As process 1 of a container these would be ignored without a handler.
+    Process 1 of a container would ignore them without a handler.
     """
 
     def __init__(self) -> None:
@@ -62,7 +61,7 @@ class StopSignals:
     def start_group(
         self, spawn: Callable[[], int], deliver: Callable[[int], None] | None = None
     ) -> int:
-        """Start the group's leader; no signal falls between its start and our knowing it."""
+        """Start the group's leader; no signal is lost between its start and our knowing it."""
         before = signal.pthread_sigmask(signal.SIG_BLOCK, _STOPPING)
         try:
             group = spawn()
@@ -96,9 +95,9 @@ def run(
 ) -> Ended:
     """Run it in the current folder to its end, and to the end of its process group.
 
-    Processes it leaves running are terminated, as a container's end would do. After
-    a stop signal they are waited for instead: its sender also sets the limit. `deliver`
-    passes stop signals on where the whole group would be wrong.
+    Processes it leaves running are terminated, as at a container's end. After a stop signal they
+    are waited for instead: its sender also sets the limit. `deliver` passes stop signals on if the
+    whole group would be wrong.
     """
     with _open_tail() as tail, _child_events() as events:
         try:
@@ -115,7 +114,7 @@ def run(
 
 
 def signal_group(group: int, number: int) -> None:
-    """Signal them all; a group that is gone is success."""
+    """Signal all of them; a group that is gone counts as success."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(group, number)
 
@@ -169,7 +168,7 @@ class _FileTail(_Tail):
 
 
 class _PipeTail(_Tail):
-    """Standard error is a pipe or a terminal: each piece is passed on as soon as it comes."""
+    """Standard error is a pipe or a terminal: output is passed on as it arrives."""
 
     def __init__(self) -> None:
         self._readable, self.descriptor = os.pipe()
@@ -210,7 +209,7 @@ def _open_tail() -> Iterator[_Tail]:
 
 @contextmanager
 def _child_events() -> Iterator[int]:
-    """A descriptor that becomes readable whenever a child ends or a signal comes."""
+    """A descriptor that becomes readable whenever a child ends or a signal arrives."""
     readable, written = os.pipe()
     os.set_blocking(readable, False)
     os.set_blocking(written, False)
@@ -295,7 +294,7 @@ def _is_alive(group: int) -> bool:
         return False
     except PermissionError:  # members exist, under another user; macOS: or are all zombies
         pass
-    # Zombies count for the kernel; whose parent never collects them, would be waited for for ever.
+    # Zombies count for the kernel; those never collected would be waited for for ever.
     members = [process for process in processes() if process.group == group]
     return any(process.state not in "ZX" for process in members) if members else True
 

@@ -1,4 +1,4 @@
-"""Reads a requirements file: is everything there already, and what decides what it installs?
+"""Reads a requirements file: whether it is satisfied already, and what determines the result.
 
 pip installs; overlay.py decides where.
 """
@@ -26,14 +26,14 @@ _ALLOWED = (
 
 
 class _Unknowable(Exception):
-    """The file refers to something that may change behind its name."""
+    """The file refers to something that may change under the same name."""
 
 
 def is_satisfied(path: str, paths: Sequence[str]) -> bool:
-    """True when every line names an installed package of a fitting version, beyond doubt.
+    """True only if every line certainly names an installed package of a matching version.
 
-    `paths` are the interpreter's. Only the simple forms are judged, without starting
-    pip: `name`, `name==1.2`, `name>=1,<3`.
+    `paths` are the interpreter's. Only the simple forms are checked, without starting pip: `name`,
+    `name==1.2`, `name>=1,<3`.
     """
     installed = _installed(paths)
     with open(path, encoding="utf-8", errors="replace") as file:
@@ -42,10 +42,10 @@ def is_satisfied(path: str, paths: Sequence[str]) -> bool:
 
 
 def fingerprint(path: str, pip_options: Mapping[str, str], paths: Sequence[str]) -> str | None:
-    """Equal for two jobs whose installation would be the same; None when that cannot be known.
+    """Equal for two jobs whose installation would be the same; None if that is unknown.
 
-    It covers the file, all files it refers to, pip's variables, and the interpreter with
-    the packages it already has.
+    It covers the file, all files it refers to, pip's variables, and the interpreter with the
+    packages it already has.
     """
     digest = hashlib.sha256()
     for part in (*_interpreter_identity(paths), *sorted(pip_options.items())):
@@ -59,7 +59,7 @@ def fingerprint(path: str, pip_options: Mapping[str, str], paths: Sequence[str])
 
 
 def site_folders(paths: Sequence[str]) -> list[str]:
-    """Those of an interpreter's paths that hold installed packages."""
+    """The interpreter's paths that have installed packages."""
     return [path for path in paths if os.path.basename(path) in ("site-packages", "dist-packages")]
 
 
@@ -85,7 +85,7 @@ def _fits(line: str, installed: Mapping[str, str]) -> bool:
 
 
 def _installed(paths: Iterable[str]) -> dict[str, str]:
-    """Name to version, from the names of the metadata folders: a thousandth of pip's time."""
+    """Name to version, from the names of the metadata folders: a thousand times faster than pip."""
     found: dict[str, str] = {}
     for folder in paths:
         try:
@@ -104,7 +104,7 @@ def _normal(name: str) -> str:
 
 
 def _release(version: str) -> tuple[int, ...] | None:
-    """Plain numbers only; a local part (+cpu) never decides. None for anything finer."""
+    """Plain numbers only; a local part (+cpu) never matters. None for anything else."""
     number = version.partition("+")[0]
     if not re.fullmatch(r"[0-9]+(\.[0-9]+)*", number):
         return None
@@ -128,7 +128,7 @@ def _compare(have: tuple[int, ...], operator: str, wanted: tuple[int, ...] | Non
 
 
 def _interpreter_identity(paths: Sequence[str]) -> list[object]:
-    # A site folder's time changes when a package comes, goes or is replaced.
+    # A site folder's mtime changes when a package is added, removed or replaced.
     folders = [(path, os.stat(path).st_mtime_ns) for path in site_folders(paths)]
     return [sys.executable, sys.version, *folders]
 
@@ -148,7 +148,7 @@ def _parts(path: str, seen: set[str]) -> Iterator[bytes]:
 
 def _referred(line: str, folder: str, seen: set[str]) -> Iterator[bytes]:
     """What one line adds beyond its own text."""
-    if "$" in line:  # pip puts variables there
+    if "$" in line:  # pip substitutes variables there
         raise _Unknowable
     option = _OPTION.match(line)
     if option is not None:
@@ -173,7 +173,7 @@ def _option(option: str, value: str, folder: str, seen: set[str]) -> Iterator[by
 
 
 def _existing(name: str, folder: str) -> str:
-    """A path as pip resolves it: beside the file, then in the current folder."""
+    """A path as pip resolves it: relative to the file, then to the current folder."""
     for path in (os.path.join(folder, name), os.path.abspath(name)):
         if os.path.exists(path):
             return path

@@ -1,4 +1,4 @@
-"""Brings the user's source into <base>/code: from a folder, an archive, one file, or S3."""
+"""Copies the user's source to <base>/code: from a folder, an archive, one file, or S3."""
 
 import errno
 import os
@@ -17,10 +17,10 @@ from trackside.toolkit.object_store import open_bucket
 
 
 def provide_source(source: str, code: str, settings: Settings) -> None:
-    """Replace the code folder's content by the source; on any error it stays as it was.
+    """Replace the code folder's content by the source; on any error it is unchanged.
 
     AWS keeps a code folder that is not empty and ignores the source; TRACKSIDE_KEEP_BAKED_CODE
-    asks for that.
+    enables that.
     """
     if settings.keeps_baked_code and os.listdir(code):
         log.info(f"{code} is not empty and is kept; the source {source} is not fetched.")
@@ -47,7 +47,7 @@ def provide_source(source: str, code: str, settings: Settings) -> None:
 
 @contextmanager
 def _staging(code: str) -> Iterator[str]:
-    """A folder inside the code folder, which may itself be a mount: renaming out of it works."""
+    """A folder inside the code folder, which may itself be a mount: so renaming works."""
     staging = tempfile.mkdtemp(prefix=".incoming-", dir=code)
     try:
         yield staging

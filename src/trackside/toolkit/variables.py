@@ -1,6 +1,6 @@
 """The SM_* variables of a job, byte for byte as SageMaker's own toolkit writes them.
 
-Beyond it: names no shell can read get an alias, and what the kernel would refuse is left out.
+Beyond it: names that shells cannot read get an alias, and what the kernel would reject is left out.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from trackside.toolkit import log
 from trackside.toolkit.arguments import to_text
 from trackside.toolkit.environment import Environment
 
-# Linux takes no single "NAME=value" above this (MAX_ARG_STRLEN less the final zero byte).
+# Linux accepts no single "NAME=value" above this (MAX_ARG_STRLEN less the final zero byte).
 LONGEST_BYTES = 128 * 1024 - 1
 
 _RENAMED = {"hyperparameters": "HPS", "additional_framework_parameters": "FRAMEWORK_PARAMS"}
@@ -45,7 +45,7 @@ def sm_variables(environment: Environment, arguments: list[str]) -> dict[str, st
 
 
 def accepted(variables: Mapping[str, str]) -> dict[str, str]:
-    """Those the kernel takes; each one left out is logged once."""
+    """Those the kernel accepts; each one left out is logged once."""
     kept = {}
     for name, text in variables.items():
         size = len(_encoded(name, text)) + len(name) + 1
@@ -71,7 +71,7 @@ def _named(prefix: str, values: Mapping[str, object]) -> dict[str, object]:
 
 
 def _shell_aliases(named: Mapping[str, object], taken: Mapping[str, str]) -> dict[str, str]:
-    """SM_HP_BATCH_SIZE beside SM_HP_BATCH-SIZE: no shell can read the latter, dash drops it."""
+    """SM_HP_BATCH_SIZE for SM_HP_BATCH-SIZE: no shell can read the latter, dash drops it."""
     aliases: dict[str, str] = {}
     for name in named:
         alias = "".join(c if c.isascii() and c.isalnum() else "_" for c in name)

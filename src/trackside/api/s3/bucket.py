@@ -182,7 +182,7 @@ class Bucket:
         return None
 
     def has_sidecars(self) -> bool:
-        """Whether anything of an object may lie elsewhere than in its own file."""
+        """Whether an object may have data outside its own file."""
         folders = (os.path.join(self.root, *names) for names in (RECORDS, ODD_KEYS))
         return any(os.access(folder, os.F_OK) for folder in folders)
 

@@ -51,7 +51,7 @@ class BucketCalls:
         try:
             await self._threads.run(self._buckets.create, target.bucket, region)
         except ServiceError as error:
-            # In its oldest region alone, S3 takes the same wish twice.
+            # Only in its oldest region S3 accepts the same creation twice.
             if error.code != "BucketAlreadyOwnedByYou" or region != "us-east-1":
                 raise
         return Reply(200, b"", {"location": f"/{target.bucket}"})

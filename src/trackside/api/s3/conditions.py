@@ -1,4 +1,4 @@
-"""Conditional requests: whether an object may be read, copied or replaced as the headers demand."""
+"""Conditional requests: whether an object may be read, copied or replaced given the headers."""
 
 from collections.abc import Mapping
 from datetime import UTC
@@ -9,7 +9,7 @@ from trackside.api.s3.errors import s3_error
 
 
 def check_read(headers: Mapping[str, str], etag: str, modified: float, *, start: str = "") -> None:
-    """Raises 412, or 304 for what the client has already. `start` is that of a copy's headers."""
+    """Raises 412, or 304 for what the client already has. `start` is a copy's header prefix."""
     matches = headers.get(f"{start}if-match")
     excluded = headers.get(f"{start}if-none-match")
     if matches is not None:
@@ -56,7 +56,7 @@ def _names(header: str, etag: str) -> bool:
 
 
 def _seconds(date: str | None) -> float | None:
-    """None for a date that is none: such a condition is no condition."""
+    """None for an invalid date: such a condition is ignored."""
     if date is None:
         return None
     try:

@@ -11,7 +11,7 @@ _BEYOND = 1 << 64
 
 
 def byte_range(header: str | None, size: int) -> tuple[int, int] | None:
-    """Start and end (not included), or None for all: also of what is no single range, as in S3."""
+    """Start and end (exclusive), or None for all: also if it is not a single range, as in S3."""
     matched = _RANGE.fullmatch(header.strip()) if header else None
     if matched is None or matched[1] == matched[2] == "":
         return None

@@ -1,7 +1,7 @@
-"""S3 by another store: a request that our keys allow is signed again for the store and forwarded.
+"""S3 backed by another store: a request that our keys allow is signed again for the store and
+forwarded.
 
-The store's response, also an error, is returned unchanged. Bodies are never held whole, nor
-changed.
+The store's response, also an error, is returned unchanged. Bodies are streamed, and not changed.
 """
 
 import re
@@ -127,7 +127,7 @@ class S3Relay:
         return not_signed(error)
 
     def _signed(self, target: Target, keys: Keys) -> tuple[Request, AsyncIterator[bytes] | None]:
-        """The request as the store gets it: its path and query in the form that was judged."""
+        """The request for the store: its path and query in the form that was checked."""
         call = target.call
         passed = _forwarded(call.request)
         now = self._clock().strftime("%Y%m%dT%H%M%SZ")
@@ -157,7 +157,7 @@ class _Forwarded:
 
 
 def _check(target: Target) -> None:
-    """The caller must have the rights for what the store is asked to do."""
+    """The caller must have the rights for what the store would do."""
     call = target.call
     level = "OBJECT" if target.key else "BUCKET" if target.bucket else "SERVICE"
     if call.request.method not in _METHODS:
@@ -171,7 +171,7 @@ def _check(target: Target) -> None:
 
 
 def _forwarded(request: Request) -> _Forwarded:
-    """What of a request is not about us."""
+    """The headers of a request that are not meant for us."""
     given = {name: value for name, value in request.headers.items() if _is_forwarded(name)}
     parts = [part.partition("=") for part in request.query.split("&") if part]
     if "authorization" not in request.headers:
@@ -225,7 +225,7 @@ def _body(call: Call, signature: Signature, headers: Mapping[str, str]) -> Async
 
 
 async def _http_chunks(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """As HTTP sends what it does not know the length of."""
+    """HTTP's chunked encoding, for an unknown length."""
     async for chunk in chunks:
         yield b"%x\r\n%b\r\n" % (len(chunk), chunk)
     yield b"0\r\n\r\n"

@@ -1,6 +1,6 @@
-"""A body on its way through: the same bytes, found to be what the client signed.
+"""A body being relayed: the same bytes, verified against the client's signature.
 
-Its last bytes are passed on only after that, so that a store never gets a wrong body whole.
+Its last bytes are passed on only after that, so that a store never gets a wrong body completely.
 """
 
 import hashlib
@@ -11,7 +11,7 @@ from trackside.api.s3.checksums import HEADER, check_form, encoded_size
 from trackside.api.s3.errors import s3_error
 
 CHUNK_BYTES = 64 << 10
-"""Stores want at least 8 KiB; each is held here until it is signed."""
+"""Stores require at least 8 KiB; each is held here until it is signed."""
 _SIGNATURE_BYTES = 64
 
 
@@ -60,7 +60,7 @@ async def re_signed(
 
 
 def re_signed_size(size: int, trailer: str | None) -> int:
-    """How many bytes `re_signed` makes of an object's; the store wants to know before."""
+    """The number of bytes that `re_signed` makes of an object's; the store needs it in advance."""
     whole, rest = divmod(size, CHUNK_BYTES)
     total = whole * _chunk_size(CHUNK_BYTES) + (_chunk_size(rest) if rest else 0) + _chunk_size(0)
     if trailer is not None:

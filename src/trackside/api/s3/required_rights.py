@@ -1,5 +1,6 @@
-"""Which rights a request to another store needs: as for embedded buckets, and more for what makes
-buckets there, opens a store to others or changes its rules."""
+"""The rights that a request to another store needs: as for embedded buckets, and more to create
+buckets, to open a store to others or to change its rules.
+"""
 
 import posixpath
 from collections.abc import Mapping

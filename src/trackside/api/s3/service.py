@@ -109,7 +109,8 @@ def operations(
         ("GET", _OBJECT, "uploadId"): uploads.parts,
     }
     writing: dict[tuple[str, str, str], Operation] = {
-        # A job makes buckets by writing into them, so who may submit one may make them too.
+        # A job creates buckets by writing to them, so a key that may submit one may create them
+        # too.
         ("PUT", _BUCKET, ""): bucket.create,
         ("POST", _BUCKET, "delete"): bucket.delete_objects,
         ("PUT", _OBJECT, ""): one.put,

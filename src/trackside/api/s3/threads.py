@@ -1,6 +1,6 @@
-"""Where the server waits for disks: a few threads, so that the event loop never does.
+"""A few threads that wait for disks, so that the event loop never does.
 
-However many bodies are on their way, they hold little more memory than a few would.
+However many bodies are in transfer, they hold little more memory than a few would.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from trackside.api.s3.verified_body import Arrived, VerifiedBody
 SMALL_BYTES = 128 << 10
 """Up to this size, waking a thread costs more than hashing or reading in place."""
 _QUICK_SECONDS = 0.0003
-"""About what it costs to wake a thread, and to fight with it for the interpreter."""
+"""The approximate cost of waking a thread and competing with it for the interpreter."""
 _SLOW_SECONDS = 0.001
 _TRY_AGAIN_SECONDS = 600.0
 _BLOCK_BYTES, _LEAST_BLOCK_BYTES = 1 << 20, 64 << 10
@@ -43,7 +43,7 @@ class Threads:
         return await self._pool.run(lambda: function(*arguments, **named))
 
     async def scan(self, function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
-        """What may take long, beside what does not."""
+        """For slow work, separate from fast work."""
         return await self._listing.run(lambda: function(*arguments, **named))
 
     async def publish(
@@ -71,7 +71,7 @@ class Threads:
             self._is_slow_until = time.monotonic() + _TRY_AGAIN_SECONDS
 
     async def take_in(self, chunks: AsyncIterator[bytes] | None, intake: VerifiedBody) -> Arrived:
-        """The next block is received while a thread hashes and writes the one before."""
+        """The next block is received while a thread hashes and writes the previous one."""
         assert chunks is not None
         if intake.size is not None and intake.size <= SMALL_BYTES:
             async for chunk in chunks:
@@ -96,7 +96,7 @@ class Threads:
     async def send_out(
         self, read: Callable[[int, int], bytes], start: int, end: int, done: Callable[[], None]
     ) -> AsyncGenerator[bytes, None]:
-        """The next block is read while the one before is on its way."""
+        """The next block is read while the previous one is being sent."""
         self._num_bodies += 1
         try:
             block = await self.run(read, min(self._block_bytes, end - start), start)

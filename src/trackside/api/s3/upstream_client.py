@@ -18,7 +18,7 @@ _IDLE_SECONDS = 4.0
 """Less than any store keeps an idle connection, so that none is closing when it is used."""
 _IDLE_MOST = 64
 RENEW_SECONDS = 300.0
-"""Before their end; those who give them have new ones by then."""
+"""Before they expire; the provider has new ones by then."""
 
 
 class UpstreamClient:
@@ -93,13 +93,13 @@ class UpstreamClient:
 
 class UpstreamCredentials:
     def __init__(self, fetch: Callable[[], Keys]) -> None:
-        """The first are fetched at once: who has none is not started."""
+        """The first are fetched at once: a server without any does not start."""
         self._fetch = fetch
         self._keys = fetch()
         self._lock = asyncio.Lock()
 
     async def get(self) -> Keys:
-        """The old ones for as long as they are good when new ones cannot be had."""
+        """The old ones while they are valid if new ones are not available."""
         if self._keys.expires - time.time() > RENEW_SECONDS:
             return self._keys
         async with self._lock:

@@ -1,7 +1,7 @@
-"""Gradients of one backward: noted as they come, handed over together when it is over.
+"""Gradients of one backward: noted as they are computed, handed over together at the end.
 
-The note costs a microsecond a parameter. Where `.grad` will be something else by the end of the
-backward (accumulated, averaged over ranks, used up), a copy is kept at once.
+A note costs a microsecond per parameter. If `.grad` will be different at the end of the backward
+(accumulated, averaged over ranks, consumed), a copy is made at once.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ Came = Callable[[Tensor], Tensor | None]
 class BackwardGradients:
     """ModuleHooks are on the parameters only while gradients are wanted.
 
-    `current` gives the step that is open; `take` gets all that came.
+    `current` returns the open step; `take` gets all gradients.
     """
 
     def __init__(
@@ -43,11 +43,11 @@ class BackwardGradients:
         that was kept, or None where `.grad` will do."""
 
     def begin(self) -> None:
-        """A step starts: what an interrupted backward left is discarded."""
+        """A step starts: leftovers of an interrupted backward are discarded."""
         self._came.clear()
 
     def switch(self, key: int, parameters: Sequence[tuple[str, Tensor]]) -> None:
-        """Tap these of the model called `key`; none takes the taps away."""
+        """Tap these parameters of the model `key`; none removes the taps."""
         if bool(parameters) == bool(self._handles.get(key)):
             return
         for handle in self._handles.pop(key, []):
@@ -68,7 +68,8 @@ class BackwardGradients:
 
     def _note(self, parameter: Tensor, gradient: Tensor | None) -> None:
         """Must hold no gradient but a copy: autograd moves one without other references into
-        `.grad` and copies any other. Called for each parameter: only what can raise is guarded."""
+        `.grad` and copies any other. Called for each parameter: only what can raise is guarded.
+        """
         backward = _current_graph_task_id()
         if backward not in self._came:
             self._expect_end(backward)

@@ -1,4 +1,4 @@
-"""The compiled reductions of `reduce.c`, where the installation could build them; None elsewhere.
+"""The compiled reductions of `reduce.c`, if the installation could build them; else None.
 
 Loaded with ctypes, so other threads run meanwhile. `reductions.py` decides when they are used.
 """
@@ -23,7 +23,7 @@ COLUMNS = tuple(
     for prefix in ("", "abs_")
     for name in ("min", "max", "mean", "std", "variance", "sum", "l1", "l2")
 )
-"""Those that reduce.c knows, in its order."""
+"""Those in reduce.c, in its order."""
 
 
 def load(path: Path = LIBRARY) -> ctypes.CDLL | None:
@@ -55,7 +55,7 @@ def reduce_ordinary(
 ) -> np.ndarray[Any, Any] | None:
     """The same for ordinary tensors, checked and reduced in a few microseconds.
 
-    None if one of them is not ordinary, or the library does not know a column.
+    None if one of them is not ordinary, or the library does not have a column.
     """
     if library is None or not _knows(columns) or maybe_current_level() is not None:
         return None
@@ -85,7 +85,7 @@ def fits(tensor: Tensor) -> bool:
 
 
 _ORDINARY = (Tensor, Parameter)
-"""Not their subclasses: what those hold may be something else than what they show."""
+"""Not their subclasses, whose data may differ from what they show."""
 
 
 @cache
@@ -119,7 +119,7 @@ def _is_array(tensor: Tensor) -> bool:
 
 
 def _as_array(tensor: Tensor) -> Tensor:
-    """In the order of its memory, which for a transposed one saves the copy."""
+    """In memory order, which saves the copy of a transposed one."""
     strides = tensor.stride()
     order = sorted(range(tensor.dim()), key=lambda axis: -strides[axis])
     return tensor.detach().permute(order).resolve_neg().to(torch.float32).contiguous()

@@ -1,4 +1,4 @@
-"""Copies tensors into memory that is used again: fresh pages cost more than the copying."""
+"""Copies tensors into reused memory: fresh pages cost more than copying."""
 
 import weakref
 from collections import OrderedDict, deque
@@ -11,17 +11,17 @@ from torch import Tensor
 Memory = np.ndarray[Any, Any]
 
 _POOLED_BYTES = 1 << 16
-"""Below this the allocator's own cache is quicker."""
+"""Below this the allocator's own cache is faster."""
 _KEPT_BYTES = 1 << 30
-"""Free memory kept for later; beyond it, what was used longest ago is given up."""
+"""Free memory kept for reuse; beyond it, the least recently used is released."""
 
 
 class HostCopies:
-    """A copy may be held for any time; its memory returns when the last view is gone.
+    """A copy may be held for any time; its memory is reused when the last view is gone.
 
     Nothing has to be returned explicitly: the pool is notified by a weak reference, in whichever
-    thread drops the copy. Such a thread only appends to `_returned`; the rest is the training
-    thread's.
+    thread drops the copy. Such a thread only appends to `_returned`; the training thread does the
+    rest.
     """
 
     def __init__(self) -> None:
@@ -31,8 +31,9 @@ class HostCopies:
         self._kept_bytes = 0
 
     def copy(self, tensor: Tensor) -> Tensor:
-        """A copy of a dense CPU tensor, a large one in the order of its memory: transposing takes
-        many times as long, and the writer thread has that time."""
+        """A copy of a dense CPU tensor, a large one in memory order: transposing takes many times
+        as long, and the writer thread can afford that.
+        """
         source = tensor.detach()
         size = source.numel() * source.element_size()
         if size < _POOLED_BYTES:
@@ -40,7 +41,7 @@ class HostCopies:
         strides = source.stride()
         order = sorted(range(source.dim()), key=lambda axis: -strides[axis])
         ordered = source.permute(order)
-        if not ordered.is_contiguous():  # a part of something larger, or expanded
+        if not ordered.is_contiguous():  # a view of something larger, or expanded
             order, ordered = list(range(source.dim())), source
         buffer = torch.from_numpy(self._lease(size)).view(source.dtype).view(ordered.shape)
         return buffer.copy_(ordered).permute([order.index(axis) for axis in range(source.dim())])
@@ -54,7 +55,7 @@ class HostCopies:
             self._free.move_to_end(size)
         else:
             memory = np.empty(size, dtype=np.uint8)
-        lease = memory[:]  # dies with the tensors made of it, unlike `memory`
+        lease = memory[:]  # freed with the tensors made of it, unlike `memory`
         key = id(lease)
 
         def give_back(_: object) -> None:

@@ -1,4 +1,4 @@
-"""Gathers what is saved of one step, and turns it into records when the step is over."""
+"""Collects what is saved of one step, and turns it into records when the step is over."""
 
 import weakref
 from collections.abc import Sequence
@@ -43,13 +43,13 @@ class OpenStep:
     _is_rest: bool = False
 
     def next_index(self, stem: str) -> int:
-        """Counts on when a module runs again within the step."""
+        """Continues when a module runs again within the step."""
         index = self._indices.get(stem, 0)
         self._indices[stem] = index + 1
         return index
 
     def rest(self) -> "OpenStep":
-        """For what comes of this step after it was handed on early."""
+        """For data of this step after it was handed on early."""
         return OpenStep(
             *(self.step, self.mode, self.mode_step, self.time, self.mask, self.copies),
             _indices=self._indices,
@@ -58,7 +58,7 @@ class OpenStep:
 
     @property
     def is_spent(self) -> bool:
-        """Whether it was handed on early and nothing has come since."""
+        """Whether it was handed on early and nothing was added since."""
         return self._is_rest and not (self.tensors or self.shapes or self._matrices)
 
     def take(self, name: str, tensor: Tensor, treatment: Treatment) -> None:
@@ -85,7 +85,7 @@ class OpenStep:
             self._reduce_any(names, tensors, columns)
 
     def keep(self, tensor: Tensor) -> Tensor:
-        """A copy of something that will not last, to be taken later in the step."""
+        """A copy of something temporary, to be taken later in the step."""
         source = readable(tensor)
         if source is None or not source.is_cpu:
             return tensor.detach().clone()
@@ -94,7 +94,7 @@ class OpenStep:
         return copy
 
     def is_transferred(self) -> bool:
-        """Whether all copies have arrived; always so on a CPU."""
+        """Whether all copies have arrived; always true on a CPU."""
         return self._device_copies is None or self._device_copies.is_done()
 
     def wait(self) -> None:

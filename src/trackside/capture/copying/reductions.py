@@ -1,4 +1,4 @@
-"""Figures of many tensors at once: one row a tensor, one column a reduction.
+"""Reductions of many tensors at once: one row per tensor, one column per reduction.
 
 The same definitions as `numpy_reductions.py`: `std` and `variance` are unbiased (NaN for a single
 element), norms are of all elements as a vector, the median is the lower middle one.

@@ -1,4 +1,4 @@
-"""A stand-in for a model: the tensors that a script trains without one."""
+"""Stands in for a model: the tensors that a script trains without one."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -11,9 +11,9 @@ _LEAF = "torch::autograd::AccumulateGrad"
 
 
 class BareTensors(nn.Module):
-    """Those that optimizers hold, named by their positions there, and what else gets gradients.
+    """Tensors that optimizers hold, named by their positions there, and others that get gradients.
 
-    It is never called, and none of them becomes a parameter of it: it only names them.
+    It is never called, and none of them becomes its parameter: it only names them.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class BareTensors(nn.Module):
 
 
 def leaves_of(loss: Any) -> list[Tensor]:
-    """The tensors at the ends of the graph, which a backward would give gradients to."""
+    """The leaf tensors of the graph, which a backward would give gradients to."""
     start = getattr(loss, "grad_fn", None)
     waiting, seen = [start] if start is not None else [], {start}
     leaves: list[Tensor] = []

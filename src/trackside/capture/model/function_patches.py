@@ -36,6 +36,6 @@ class FunctionPatch:
 
     def undo(self) -> None:
         for owner, name, original, call in self._originals:
-            if getattr(owner, name) is call:  # else other code has wrapped it since
+            if getattr(owner, name) is call:  # otherwise other code has wrapped it since
                 setattr(owner, name, original)
         self._originals = []

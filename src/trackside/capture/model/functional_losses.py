@@ -34,8 +34,9 @@ FUNCTIONS = (
 )
 
 Listener = Callable[[str, tuple[Any, ...], dict[str, Any], FrameType, Any], None]
-"""Gets the function's name, its arguments, the frame of its caller, and what it returned.
-It must not raise, nor keep the frame."""
+"""Gets the function's name, its arguments, its caller's frame, and its result. It must not raise,
+nor keep the frame.
+"""
 
 _listeners: list[Listener] = []
 _replaced: dict[str, tuple[Any, Any]] = {}
@@ -58,21 +59,22 @@ def listen(listener: Listener) -> None:
 
 
 def stop_listening(listener: Listener) -> None:
-    """The last one to leave puts torch's own functions back."""
+    """The last one restores torch's own functions."""
     if listener in _listeners:
         _listeners.remove(listener)
     if _listeners:
         return
     functional = sys.modules["torch"].nn.functional
     for name, (original, wrapper) in _replaced.items():
-        if getattr(functional, name) is wrapper:  # else other code has wrapped it since
+        if getattr(functional, name) is wrapper:  # otherwise other code has wrapped it since
             setattr(functional, name, original)
     _replaced.clear()
 
 
 def caller_in(frame: FrameType) -> Any:
     """The `self` of the method that runs there. Not for every call: the frame keeps all its locals
-    alive from then on, tensors that the script has let go among them."""
+    alive from then on, including tensors that the script has released.
+    """
     return frame.f_locals.get("self")
 
 

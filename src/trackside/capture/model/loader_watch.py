@@ -1,5 +1,6 @@
-"""Watches torch's data loaders: how much there is to load, what it is used for, and how long
-training waits for it."""
+"""Watches torch's data loaders: data set sizes, what they are used for, and how long training waits
+for them.
+"""
 
 import time
 from collections import deque
@@ -25,7 +26,7 @@ class _Loader:
     batch_size: int | None
     sampler: str
     num_passes: int = 0
-    """Iterators made, as far as a batch was taken from them."""
+    """Iterators from which a batch was taken."""
     num_batches: int = 0
     num_trained: int = 0
     """Batches that a training step began with."""
@@ -42,8 +43,9 @@ class _Loader:
 
 
 class LoaderWatch:
-    """One entry for each data set and batch size that batches were taken of; and, if the
-    loaders that were made are recorded, for the others of them."""
+    """One entry per data set and batch size that batches were taken from; and, if the creation of
+    loaders is recorded, for the other loaders.
+    """
 
     def __init__(self) -> None:
         self._wrapping = FunctionPatch()
@@ -100,7 +102,7 @@ class LoaderWatch:
 
 
 def note_made() -> None:
-    """From here on, every loader that is made; to be called before the script makes any."""
+    """Record every loader created from here on; call before the script creates any."""
     _making.wrap(DataLoader, "__init__", after=_on_made)
 
 

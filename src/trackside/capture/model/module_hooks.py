@@ -1,7 +1,7 @@
-"""The hooks installed on modules. They know when to act and nothing else.
+"""The hooks installed on modules. They only decide when to act.
 
 A tap that is pickled or deep-copied with its model becomes one that does nothing, so that saved
-models load where Trackside is not installed and copies of a model are not taken for the model.
+models load without Trackside and copies of a model are not taken for the model.
 """
 
 import itertools
@@ -28,7 +28,7 @@ NOTHING = partial(sys.audit, "trackside.tap")
 class Switch:
     """What module taps check: a plain attribute, on which compiled graphs can specialise.
 
-    On every step that saves no activation it is False, and the taps leave no trace in a graph.
+    It is False on every step that saves no activation, and then taps add nothing to a graph.
     """
 
     on: bool = False
@@ -83,10 +83,13 @@ Take = Callable[[str, Origin, tuple[Any, ...], dict[str, Any], Any], None]
 
 
 class ModuleHooks:
-    """Hooks on some modules, installed only while they are needed: even one that does nothing
-    costs more than a microsecond a call. In a compiled graph they cost nothing, and a graph is
-    valid, and shows what its modules do, only if they were there when it was traced, and as long
-    as they are: `install` them before, and those that were traced stay."""
+    """Hooks on some modules, installed only while needed: even one that does nothing costs more
+    than a microsecond per call.
+
+    In a compiled graph they cost nothing, and a graph is valid, and shows what its modules do, only
+    if they were there when it was traced, and as long as they are: `install` them before, and those
+    that were traced stay.
+    """
 
     def __init__(self) -> None:
         self.switch = Switch()
@@ -139,7 +142,7 @@ _traced: set[int] = set()
 
 
 def next_key() -> int:
-    """For a tap, by which it is known once it was traced."""
+    """A key for a tap, by which it is recognized once it was traced."""
     return next(_keys)
 
 
@@ -154,7 +157,7 @@ def was_traced(key: int) -> bool:
 
 
 class ModuleTap:
-    """Takes what a module received and returned, while its switch is on."""
+    """Takes a module's inputs and outputs, while its switch is on."""
 
     def __init__(
         self, module: nn.Module, name: str, origin: Origin, switch: Switch, take: Take

@@ -1,4 +1,4 @@
-"""What a tensor is called: smdebug's names, seen through the wrappers of today's PyTorch."""
+"""Tensor names: smdebug's, seen through the wrappers of current PyTorch."""
 
 from collections.abc import Iterator
 from copy import copy
@@ -12,7 +12,7 @@ _ROOT_WRAPPERS = {
 }
 """Class to the attribute that holds the wrapped module."""
 _INNER_WRAPPERS = frozenset({"_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"})
-"""Path components that no user gives; `module` is left alone inside, where it may be the user's."""
+"""Path components of wrappers; `module` is kept inside, where it may be the user's."""
 
 
 class Names:
@@ -25,7 +25,7 @@ class Names:
         self.root = type(root).__name__ if literal else _class_name(self.module)
 
     def parameters(self, *, tied: bool = False) -> Iterator[tuple[str, Any]]:
-        """Each under its first name; with `tied` under its further ones as well."""
+        """Each under its first name; with `tied` also under its other ones."""
         for path, parameter in self.module.named_parameters(remove_duplicate=not tied):
             yield f"{self.root}_{self._path(path)}", parameter
 
@@ -39,7 +39,7 @@ class Names:
                 yield self._numbered(name), module
 
     def apart(self, number: int) -> "Names":
-        """The same, with names of modules that distinguish it from other models of its class."""
+        """The same, with module names that distinguish it from other models of its class."""
         names = copy(self)
         names._number = number
         return names
@@ -74,5 +74,5 @@ def _class_name(module: Any) -> str:
     if kind.__module__.startswith("torch.jit."):
         return str(module.original_name)
     if kind.__name__.startswith("FSDP") and kind.__bases__[0].__name__ == "FSDPModule":
-        return kind.__bases__[1].__name__  # `fully_shard` swaps in a subclass made on the spot
+        return kind.__bases__[1].__name__  # `fully_shard` substitutes a subclass
     return kind.__name__

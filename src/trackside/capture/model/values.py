@@ -1,4 +1,4 @@
-"""Finds the tensors in what modules receive and return, and which of them can be read."""
+"""Finds the tensors in modules' inputs and outputs, and which of them can be read."""
 
 import dataclasses
 from collections.abc import Iterator, Mapping
@@ -39,7 +39,7 @@ def readable(tensor: Tensor) -> Tensor | None:
 
 
 def in_backward() -> bool:
-    """Whether autograd is at work: a forward seen now is a recomputation for a checkpoint."""
+    """Whether autograd is running: a forward seen now is a recomputation for a checkpoint."""
     return torch._C._current_graph_task_id() != -1
 
 

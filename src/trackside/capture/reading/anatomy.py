@@ -1,6 +1,6 @@
-"""Reads the anatomy of a training: what the hook learnt of its model, optimizers and habits.
+"""Reads the anatomy of a training: what the hook recorded about its model, optimizers and habits.
 
-Needs no torch. `anatomy_facts.py` gathers the facts; docs/capture.md explains them.
+Needs no torch. `anatomy_facts.py` collects the facts; docs/capture.md explains them.
 """
 
 from collections.abc import Mapping
@@ -26,17 +26,17 @@ class ModuleFacts:
     training: bool = True
     """As of the last training step."""
     dropped: float | None = None
-    """The share that a dropout takes away."""
+    """The share that a dropout drops."""
     padding: int | None = None
     """The padding token of an embedding that has one."""
     given: tuple[int, ...] = ()
-    """Shape of what a layer that goes along time was first given."""
+    """Shape of the first input of a layer that processes sequences."""
     batch_first: bool | None = None
-    """Of such a layer: whether it takes the first axis for the batch, or else for time."""
+    """For such a layer: whether its first axis is the batch, or else time."""
     looks_ahead: bool = False
-    """Of such a layer: bidirectional, or attention of all to all without a mask."""
+    """For such a layer: bidirectional, or full attention without a mask."""
     carries_state: bool = False
-    """Of a recurrent one: it begins with the state that it ended with the time before."""
+    """For a recurrent one: it starts with the final state of the previous call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class ParameterFacts:
     tied_to: str | None = None
     """The first name of the same parameter."""
     optimizer: int | None = None
-    """Index of the optimizer that holds it; None when none of those that have stepped does."""
+    """Index of the optimizer that holds it; None if none that has stepped does."""
     group: int | None = None
     ever_had_gradient: bool = False
     """One that was not all zeros, at a sampled update."""
@@ -68,7 +68,7 @@ class OptimizerFacts:
     groups: tuple[Mapping[str, Any], ...] = ()
     """Settings of each group (`lr`, `betas`, …) and its `num_parameters`."""
     backwards_per_step: Mapping[str, int] | None = None
-    """Number of backwards between two steps, as text, to how often that was so."""
+    """Number of backwards between two steps, as text, to how often that occurred."""
     num_discarded: int = 0
     """Backwards, of those, whose gradients were cleared before any step used them."""
 
@@ -96,15 +96,15 @@ class LossFacts:
     label_min: int | None = None
     label_max: int | None = None
     ignored: int | None = None
-    """The class that does not count."""
+    """The class that is ignored."""
     is_target_trained: bool = False
-    """The target, too, is a model's work, and gradients go back through it."""
+    """The target is also computed by a model, and gradients flow back through it."""
     is_target_input: bool = False
-    """The target is what the model was given, as for an autoencoder."""
+    """The target is the model's input, as for an autoencoder."""
     flattened: tuple[tuple[int, ...], tuple[int, ...]] | None = None
-    """Shapes from which rows of scores and the row of targets were made; None where not known."""
+    """Shapes from which rows of scores and the row of targets were made; None if unknown."""
     bend: float = 1.0
-    """Of a smooth loss: the error at which it turns from squared to absolute."""
+    """For a smooth loss: the error at which it changes from squared to absolute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class OutputFacts:
     activation: str
     """softmax, sigmoid, tanh or relu."""
     axis: int | None = None
-    """That a softmax goes along, and how long it is."""
+    """The axis of a softmax, and its length."""
     size: int | None = None
 
 
@@ -128,12 +128,12 @@ class PairFacts:
     second: str
     """Names of their weights."""
     widths: tuple[int, int, int]
-    """What goes in, what is between, what comes out."""
+    """Sizes of input, middle and output."""
 
 
 @dataclass(frozen=True, slots=True)
 class AttentionFacts:
-    """A softmax of scores of queries and keys that does not go along the keys."""
+    """A softmax of scores of queries and keys along another axis than the keys."""
 
     axis: int
     shape: tuple[int, ...]
@@ -141,7 +141,7 @@ class AttentionFacts:
 
 @dataclass(frozen=True, slots=True)
 class ReshapeFacts:
-    """A view whose sizes are as after a swap of axes."""
+    """A view whose sizes look like those of swapped axes."""
 
     given: tuple[int, ...]
     made: tuple[int, ...]
@@ -165,14 +165,15 @@ class BackwardCount:
 
 @dataclass(frozen=True, slots=True)
 class LoaderFacts:
-    """One data set that batches were taken of; or, of a script that is watched unchanged, that a
-    loader was made for: then there are none."""
+    """One data set that batches were taken from; or, for an unchanged script, that a loader was
+    created for: then there are no batches.
+    """
 
     num_samples: int | None = None
     """None when it is a stream."""
     batch_size: int | None = None
     sampler: str = ""
-    """Class: "SequentialSampler" goes through the data in their order."""
+    """Class: "SequentialSampler" reads the data in order."""
     num_passes: int = 0
     num_batches: int = 0
     num_trained: int = 0
@@ -180,14 +181,14 @@ class LoaderFacts:
     num_evaluated: int = 0
     """Batches that a step of evaluation began with."""
     wait_seconds: float = 0.0
-    """That the script has waited for its batches."""
+    """Seconds that the script has waited for its batches."""
     median_wait_seconds: float | None = None
     """For one of the last few hundred."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutsideModuleFacts:
-    """A module that runs inside of a model and is no part of it, with parameters of its own."""
+    """A module that runs inside a model but is not registered in it, with its own parameters."""
 
     type: str
     numel: int = 0
@@ -197,14 +198,14 @@ class OutsideModuleFacts:
 
 @dataclass(frozen=True, slots=True)
 class PolicyFacts:
-    """Gradients of logarithms of probability, beside what the script weighs them by."""
+    """Gradients of log probabilities, next to what the script weighs them by."""
 
     weight: str = ""
-    """What the script calls that: a reward, a return, an advantage."""
+    """The script's name for that: a reward, a return, an advantage."""
     num_encouraged: int = 0
     """Backwards that make actions likelier the more they weigh, and …"""
     num_discouraged: int = 0
-    """… those that make them rarer."""
+    """… those that make them less likely."""
 
 
 @dataclass(frozen=True)  # without slots: it has a cached property
@@ -224,14 +225,14 @@ class Anatomy:
     schedulers: tuple[SchedulerFacts, ...] = ()
     losses: tuple[LossFacts, ...] = ()
     outputs: tuple[OutputFacts, ...] = ()
-    """This and the next six are of the first backwards, by the graph of the loss."""
+    """This and the next six are from the first backwards, by the loss's graph."""
     pairs: tuple[PairFacts, ...] = ()
     attention: tuple[AttentionFacts, ...] = ()
     reshaped: tuple[ReshapeFacts, ...] = ()
     broadcast: tuple[tuple[int, ...], tuple[int, ...]] | None = None
-    """Shapes of a prediction and of what became of it, where its target made it larger."""
+    """Shapes of a prediction before and after broadcasting, if its target enlarged it."""
     asks_for_others: bool = False
-    """Whether gradients go to tensors that are no parameters of a model, as to an input."""
+    """Whether gradients flow to tensors that are not parameters of a model, such as an input."""
     is_likeness_scaled: bool = False
     """Whether a loss is over products of two outputs, times or over a number that is not learnt."""
     loaders: tuple[LoaderFacts, ...] = ()
@@ -240,11 +241,12 @@ class Anatomy:
     backwards: tuple[BackwardCount, ...] = ()
     forwards_per_backward: Mapping[str, int] | None = None
     """Number of forwards, in training mode and with gradients, before a backward, as text, to how
-    often that was so."""
+    often that occurred.
+    """
     forwards_since_backward: int = 0
     """Such forwards after the last backward."""
     num_cut_samples: int = 0
-    """Draws from distributions by which gradients were to go back, and did not."""
+    """Samples from distributions through which gradients should have flowed, and did not."""
     num_scored_samples: int = 0
     """How often `log_prob` of such a distribution was called."""
     policy: PolicyFacts | None = None
@@ -255,7 +257,7 @@ class Anatomy:
 
     @cached_property
     def tables(self) -> frozenset[str]:
-        """The parameters that are looked up, of which a batch uses only some rows."""
+        """Parameters used as lookup tables, of which a batch uses only some rows."""
         tables = [module.name for module in self.modules if module.type.startswith("Embedding")]
         return frozenset(f"{model}_{name}.weight" for model in self.models for name in tables)
 
@@ -272,7 +274,7 @@ class Anatomy:
 
 
 class AnatomyFile:
-    """Of one trial, for repeated reads: it is parsed only when it has changed.
+    """For repeated reads of one trial: parsed only when it has changed.
 
     The worker is the first one that has written, unless one is named.
     """
@@ -286,7 +288,7 @@ class AnatomyFile:
         self._anatomy: Anatomy | None = None
 
     def read(self) -> Anatomy | None:
-        """As written last; None before it is there, and when nothing in it can be read."""
+        """As last written; None before it exists, and when nothing in it can be read."""
         for file in self._folder.list(ANATOMY):
             if self._wanted is None or file.name == self._wanted:
                 content = self._folder.read(file.name)
@@ -316,7 +318,7 @@ def read_anatomy(
 
 
 def parse_anatomy(content: Mapping[str, Any]) -> tuple[Anatomy, int]:
-    """And how many facts were damaged and left out. Keys of later versions are left out too."""
+    """Returns also how many facts were damaged and left out. Unknown keys are left out too."""
     parts: dict[str, Any] = {
         "modules": ModuleFacts,
         "parameters": ParameterFacts,

@@ -17,16 +17,16 @@ _DAMAGE = (
     *(ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError),
     TracksideError,
 )
-"""What making a collection of anything may raise; patterns can be too deep, or too large."""
+"""What creating a collection from untrusted data may raise; patterns may be too large."""
 
 
 def is_collections_file(name: str) -> bool:
-    """By its name below the trial's folder. A script may put other files beside them."""
+    """By its name below the trial's folder. A script may put other files next to them."""
     return bool(_SMDEBUG.fullmatch(name) or _OURS.fullmatch(name))
 
 
 class CollectionsFiles:
-    """One file per worker that writes; they differ only in the names each worker saw."""
+    """One file per writing worker; they differ only in the names each worker saw."""
 
     def __init__(self, folder: TrialFolder) -> None:
         self.workers: list[str] = []
@@ -44,7 +44,7 @@ class CollectionsFiles:
         return bool(self.workers) and len(self.workers) >= self.num_workers
 
     def refresh(self) -> None:
-        """Read those that are new or other than they were: a hook adds names as it meets them."""
+        """Read those that are new or changed: a hook adds names as it encounters them."""
         for file in self._folder.list(COLLECTIONS):
             smdebug = _SMDEBUG.fullmatch(file.name)
             matched = smdebug or _OURS.fullmatch(file.name)
@@ -59,7 +59,7 @@ class CollectionsFiles:
                 self.workers.append(matched[1])
 
     def _read(self, name: str) -> None:
-        """What is damaged in it costs itself: one collection, the number of workers, or all."""
+        """Damage affects only its part: one collection, the number of workers, or all."""
         try:
             content = parsed_object(self._folder.read(name))
         except (DamagedRecord, FileNotFoundError, ObjectNotFound) as error:

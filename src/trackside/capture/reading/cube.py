@@ -1,4 +1,4 @@
-"""One figure of many tensors at many steps, read in bulk: what rules and plots work on."""
+"""One figure of many tensors at many steps, read in bulk: for rules and plots."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,11 +17,11 @@ from trackside.capture.reading.tensor_index import Block, CubeRun, Run, TensorIn
 _READ_BYTES = 16 << 20
 """Blocks are joined up to this size: temporaries then stay small, and calls few."""
 _ROWS = 32
-"""Copied at once: what is gathered, in another order than it is stored in, stays in the cache."""
+"""Copied at once, so that gathering in another order than stored stays in the cache."""
 _Indices = slice | Array
-"""Along one axis: a slice where they follow one another, for those are copied as a block."""
+"""Indices along one axis: a slice if contiguous, which is copied as a block."""
 MOST_NAMED = 12
-"""Lines with a name in the legend; of more, the first and the last."""
+"""Lines named in the legend; of more, the first and the last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +49,9 @@ def read_cube(
     worker: str | None = None,
     after_step: int | None = None,
 ) -> Cube:
-    """From stored reductions; from raw values where there are none. No worker: the first's.
+    """From stored reductions; from raw values without any. Without a worker: the first's.
 
-    Of files that end at or before `after_step` nothing is read.
+    Files that end at or before `after_step` are not read.
     """
     loose = [(j, record) for j, name in enumerate(names) if (record := index.loose.get(name))]
     own, whole = table.columns(mode, after=after_step)
@@ -95,7 +95,7 @@ class _Rows:
         self._numbers = np.cumsum(self.kept) - 1
 
     def indices(self, steps: Sequence[int]) -> tuple[_Indices, _Indices] | None:
-        """Rows that these steps have, and where among the steps those are; None: none has one.
+        """Rows of these steps, and their positions among the steps; None if none has one.
 
         Called once for all tensors of a segment: they share one sequence.
         """
@@ -119,7 +119,7 @@ class _Rows:
 
 
 class _Layouts:
-    """The stored reductions of some tensors, with where in each cube those tensors are."""
+    """The stored reductions of some tensors, with the positions of those tensors in each cube."""
 
     def __init__(self, index: TensorIndex, names: Sequence[str]) -> None:
         self._index = index
@@ -138,7 +138,7 @@ class _Layouts:
                 yield cube.steps
 
     def _indices_of(self, positions: Mapping[str, int]) -> tuple[_Indices, _Indices]:
-        """In the cube to be made, and in the one stored. Many segments are laid out alike."""
+        """In the cube to be made, and in the one stored. Many segments have the same layout."""
         found = self._found.get(id(positions))
         if found is None:
             ours = [j for j, name in enumerate(self._names) if name in positions]
@@ -183,7 +183,7 @@ class _Figures:
     def put_raw(
         self, runs: Iterable[tuple[int, Iterable[Run]]], column: str, stored: Array
     ) -> None:
-        """Each tensor's index and its runs. What is stored is not computed again."""
+        """Each tensor's index and its runs. Stored figures are not computed again."""
         groups: dict[int, tuple[Sequence[int], list[tuple[int, Block]]]] = {}
         for j, of_one in runs:
             for run in of_one:
@@ -286,7 +286,7 @@ def plot_cube(cube: Cube, title: str, ylabel: str, ax: Any = None) -> Any:
 
 
 def _styles(count: int) -> list[dict[str, Any]]:
-    """A few have distinct colours; of many, the colour follows the position in the list."""
+    """A few have distinct colours; with many, the colour follows the position in the list."""
     if count <= MOST_NAMED:
         return [{"marker": "."}] * count
     shades = import_extra("matplotlib").colormaps["viridis"](np.linspace(0, 1, count))

@@ -1,5 +1,4 @@
-"""Blocks read in bulk: one that is damaged or missing loses only its own figures, and is logged
-once.
+"""Blocks read in bulk: a damaged or missing one loses only its own figures, and is logged once.
 
 Reading one value of one step raises instead: `tensor.py`.
 """
@@ -20,7 +19,7 @@ UNREADABLE = (DamagedRecord, FileNotFoundError, ObjectNotFound)
 
 
 def read(block: Block) -> Array | None:
-    """None when it cannot be."""
+    """None if it cannot be read."""
     return attempt(block, block.read)
 
 

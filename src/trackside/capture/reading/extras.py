@@ -1,4 +1,4 @@
-"""Imports what only some users need, with the way to get it in the message."""
+"""Imports optional dependencies, with an error that says how to install them."""
 
 from importlib import import_module
 from typing import Any

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from trackside.capture.trial import Trial
 
 ABOUT = ("step", "mode", "mode_step", "time", "worker", "tensor")
-"""The columns in front of the figures. `value` follows, for tensors of one element."""
+"""The columns before the figures. `value` follows, for tensors of one element."""
 
 
 def table_columns(trial: "Trial") -> dict[str, list[Any] | Array]:
@@ -42,7 +42,7 @@ _About = tuple[int, str, int, float, str, str]
 def _part(
     trial: "Trial", name: str, record: TensorRecord, worker: str
 ) -> tuple[list[_About], dict[str, Array]] | None:
-    """The rows of one tensor by one worker: what they are about, and their figures."""
+    """The rows of one tensor by one worker: keys and figures."""
     scalars = [run for run in record.runs.of(worker) if _is_number(run.block)]
     cubes = record.cubes.of(worker)
     known = {step for run in scalars for step in run.steps}
@@ -61,7 +61,7 @@ def _part(
 def _figures(
     name: str, steps: Sequence[int], scalars: Sequence[Run], cubes: Sequence[CubeRun]
 ) -> dict[str, Array]:
-    """By column; NaN where nothing was saved, or where it cannot be read."""
+    """By column; NaN if nothing was saved, or it cannot be read."""
     rows = {step: row for row, step in enumerate(steps)}
     found: dict[str, Array] = {}
 

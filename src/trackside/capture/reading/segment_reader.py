@@ -1,4 +1,4 @@
-"""Opens a segment: checks that it is whole, lists what it holds, returns arrays without copying."""
+"""Opens a segment: checks that it is complete, lists its content, returns arrays without copies."""
 
 import math
 import struct
@@ -16,15 +16,16 @@ from trackside.files.json_record import DamagedRecord, parsed
 
 HEADER_LIMIT = 32 << 20
 """A hundred times what a large model needs. Parsed, it may take some twenty times as much memory;
-safetensors itself allows 100 MB."""
+safetensors itself allows 100 MB.
+"""
 MOST = 1 << 62
-"""No step, and no size of an axis, is as large: sums and products of them stay within 64 bits."""
+"""No step, and no size of an axis, is as large: their sums and products fit into 64 bits."""
 _MOST_AXES = 64 if int(np.__version__.partition(".")[0]) > 1 else 32
-"""That numpy has."""
+"""The limit of numpy."""
 
 
 class TornSegment(ValueError):
-    """The file is not a whole segment: cut short, overwritten, or something else altogether."""
+    """The file is not a complete segment: cut short, overwritten, or something else altogether."""
 
 
 class Entry(NamedTuple):  # a tuple because a long trial has a hundred thousand of them
@@ -87,7 +88,7 @@ class SegmentContents:
 
 
 def header_size(beginning: bytes, file_size: int) -> int:
-    """Bytes in front of the data, from the first eight; `TornSegment` when that cannot be."""
+    """Bytes before the data, from the first eight; `TornSegment` if invalid."""
     if len(beginning) < 8:
         raise TornSegment(f"only {len(beginning)} bytes")
     (length,) = struct.unpack_from("<Q", beginning)
@@ -97,7 +98,7 @@ def header_size(beginning: bytes, file_size: int) -> int:
 
 
 def parse_header(header: bytes, file_size: int) -> SegmentContents:
-    """What the file holds. `header` are its first `header_size` bytes.
+    """The file's content. `header` are its first `header_size` bytes.
 
     Everything is validated, since the file is untrusted: each listed array can be read.
     """
@@ -141,7 +142,7 @@ def _entries(
 
 
 def _check_shape(shape: tuple[int, ...], itemsize: int) -> None:
-    """`TornSegment` when numpy has no such array."""
+    """`TornSegment` when numpy cannot have such an array."""
     if len(shape) > _MOST_AXES:
         raise TornSegment(f"an entry of {len(shape)} axes")
     if itemsize * math.prod(filter(None, shape)) > MOST:  # though nothing is in it
@@ -211,13 +212,13 @@ def _steps(numbers: Sequence[int], rows: Sequence[int]) -> Sequence[int]:
 
 
 def _numbers(values: Sequence[int]) -> None:
-    """`TornSegment` unless all are whole, not negative, and of some size."""
+    """`TornSegment` unless all are integers, not negative, and within limits."""
     if values and ({*map(type, values)} != {int} or min(values) < 0 or max(values) >= MOST):
         raise TornSegment("numbers that are none")
 
 
 def _texts(values: Iterable[str]) -> tuple[str, ...]:
-    """Each of them; an error unless all are texts."""
+    """An error unless all are strings."""
     texts = tuple(values)
     "".join(texts)
     return texts

@@ -1,4 +1,4 @@
-"""Finds what is new in a trial of our own format and enters it into the index."""
+"""Finds new segments of a trial in our own format and adds them to the index."""
 
 import logging
 from typing import Any, NamedTuple
@@ -58,7 +58,7 @@ class SegmentBlock(NamedTuple):
 
 
 class SegmentSource:
-    """Lists, for each worker, only what sorts after the last segment without a gap before it."""
+    """Lists, for each worker, only names after the last segment without a gap before it."""
 
     def __init__(self, folder: TrialFolder) -> None:
         self.torn: list[str] = []
@@ -140,7 +140,7 @@ def _enter(
 
 
 def _aside(contents: SegmentContents) -> set[int]:
-    """Steps of which nothing but vitals is here."""
+    """Steps with nothing but vitals."""
     vitals = [run for run in contents.tensors if run.name.startswith(VITALS)]
     if not vitals:
         return set()

@@ -42,7 +42,7 @@ def read_tensor(record: bytes) -> tuple[str, Array]:
     span = next(records.contents(record), None)
     if span is None:
         raise DamagedRecord(f"{len(record)} bytes that are no whole record")
-    try:  # smdebug writes no checksum of the content: always the same four bytes
+    try:  # smdebug writes no content checksum: always the same four bytes
         value = _message(_message(record[slice(*span)], 5), 1)
         return _tensor(_message(value, 8))
     except (ArithmeticError, KeyError, ValueError) as error:

@@ -59,7 +59,7 @@ class EventBlock:
         return self.file.name, self.start
 
     def followed_by(self, other: Any, limit_bytes: int) -> None:
-        """Each record is decoded for itself."""
+        """Each record is decoded separately."""
 
     def _tensor(self) -> tuple[str, Array]:
         data, offset = self._part()
@@ -76,7 +76,7 @@ class EventBlock:
                     problem = f"{self.file.name} is not there, though its index is"
                     raise MissingEventFile(problem) from error
             if self.folder.exists(END_MARKER):
-                tries_left = 0  # whatever was to come is there by now
+                tries_left = 0  # everything that will come is there by now
             else:
                 time.sleep(RETRY_SECONDS)
                 tries_left -= 1
@@ -109,7 +109,7 @@ class SmdebugSource:
             self._enter(content, FoundFile(event_file, None), *at, index, steps)
         steps.settle()
         done = steps.last_complete_step
-        if done >= 0:  # a slower worker's file for a later step may sort before what was seen
+        if done >= 0:  # a slower worker's file for a later step may sort before files already seen
             self._cursor = f"{INDEX}{done // 1000:09d}/{done:012d}"
 
     def expect(self, worker: str) -> None:
@@ -179,7 +179,7 @@ class _IndexFile:
 
 
 def _checked_event_file(name: str) -> str:
-    """What a job wrote never leads out of the trial's folder."""
+    """A job's data must never lead out of the trial's folder."""
     if _EVENT_FILE.fullmatch(name) is None:
         raise ValueError(f"{name!r} is not the name of an event file")
     return name

@@ -1,4 +1,4 @@
-"""Which steps a trial has, in which mode, by which workers, and which of them are complete."""
+"""The steps of a trial: in which mode, by which workers, and which are complete."""
 
 from array import array
 from bisect import bisect_left, bisect_right
@@ -29,9 +29,9 @@ class SavedStep:
 
 
 class StepTable:
-    """Global step to what is known of it. GLOBAL as a mode means all of them.
+    """Global step to what is known about it. GLOBAL as a mode means all of them.
 
-    Held in columns, some forty bytes a step: a trial that is followed live has very many.
+    Stored in columns, some forty bytes per step: a trial that is followed live has very many.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class StepTable:
 
     @property
     def has_only_complete_steps(self) -> bool:
-        """Whether everything that was found counts: none left out, none still to be written."""
+        """Whether everything found counts: none left out, none still to be written."""
         return not self.is_limited and (self.is_final or self.num_workers == 1)
 
     @property
@@ -123,7 +123,7 @@ class StepTable:
         )
 
     def modes_at(self, steps: Array) -> Array:
-        """The `value` of each step's mode; GLOBAL's for those that are not here."""
+        """The `value` of each step's mode; GLOBAL's for unknown steps."""
         if not self._steps:
             return np.full(len(steps), ModeKeys.GLOBAL.value, np.int8)
         known = np.frombuffer(self._steps, np.int64)
@@ -165,7 +165,7 @@ class StepTable:
         return own, whole
 
     def without_aside(self, mode: ModeKeys, *, with_incomplete: bool = False) -> list[int]:
-        """Steps of the mode of which something else than vitals was saved."""
+        """Steps of the mode with something other than vitals."""
         own, whole = self.columns(mode, with_incomplete=with_incomplete)
         if 1 not in self._aside:
             return own.tolist()
@@ -173,7 +173,7 @@ class StepTable:
         return [step for step, number in zip(own, whole, strict=True) if number not in aside]
 
     def is_aside(self, global_step: int) -> bool:
-        """Whether nothing but vitals was saved of it."""
+        """Whether only vitals were saved at it."""
         index = self._index(global_step)
         return index is not None and bool(self._aside[index])
 
@@ -185,7 +185,7 @@ class StepTable:
         )
 
     def state(self, step: int, mode: ModeKeys) -> StepState:
-        """A step of which only vitals were saved was passed without being saved."""
+        """A step with only vitals counts as passed without being saved."""
         own, whole = self._numbers(mode)
         index = bisect_left(own, step)
         if index == len(own):
@@ -196,7 +196,7 @@ class StepTable:
         return StepState.AVAILABLE if is_saved else StepState.UNAVAILABLE
 
     def settle(self) -> None:
-        """After new steps have come: find the last complete one."""
+        """After new steps were added: find the last complete one."""
         first_open = bisect_right(self._steps, self.last_complete_step)
         for index in reversed(range(first_open, len(self._steps))):
             if self._num_workers_at(index) >= self.num_workers:
@@ -234,7 +234,7 @@ class _Numbering:
         self.whole = array("q")
 
     def put(self, own: int, whole: int) -> None:
-        """A number that comes again, as after a restart, is the later step's."""
+        """A repeated number, as after a restart, refers to the later step."""
         index = bisect_left(self.own, own)
         if index < len(self.own) and self.own[index] == own:
             self.whole[index] = whole

@@ -1,4 +1,4 @@
-"""What is in a trial at a glance: a row for each tensor, for the terminal and the page."""
+"""A trial's content at a glance: a row for each tensor, for the terminal and the page."""
 
 import math
 from dataclasses import dataclass
@@ -22,12 +22,12 @@ class TensorRow:
     """None when no value was saved."""
     num_steps: int
     step: int
-    """Global step that the figures, the shape and the type are of."""
+    """Global step of the figures, the shape and the type."""
     min: float | None
     max: float | None
     mean: float | None
     std: float | None
-    """None of a single element, too."""
+    """None also for a single element."""
     l2: float | None
 
 
@@ -57,7 +57,7 @@ def _row(tensor: "Tensor", num_steps: int, step: int) -> TensorRow:
     figures = {name: _figure(tensor, step, name) for name in FIGURES}
     mean, std = figures["mean"], figures["std"]
     if mean is not None and std is not None and math.isfinite(mean) and math.isnan(std):
-        figures["std"] = None  # of one element there is none; other NaNs are in the mean too
+        figures["std"] = None  # undefined for one element; other NaNs are in the mean too
     return TensorRow(tensor.name, shape, dtype, num_steps, step, **figures)
 
 

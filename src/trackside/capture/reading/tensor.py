@@ -52,7 +52,7 @@ class Tensor:
     def value(
         self, step_num: int, mode: ModeKeys = ModeKeys.GLOBAL, worker: str | None = None
     ) -> Array:
-        """An array of the caller's own; of several workers', the first's by name."""
+        """An array owned by the caller; of several workers, the first's by name."""
         found = self._find_value(step_num, mode, worker)
         if found is None:
             raise self._why_not(step_num, mode, worker)
@@ -126,7 +126,7 @@ class Tensor:
     def shapes(
         self, mode: ModeKeys = ModeKeys.GLOBAL, worker: str | None = None
     ) -> dict[int, tuple[int, ...]]:
-        """By step; steps of which only reductions were saved are not in it."""
+        """By step; without steps with reductions only."""
         shapes = {}
         for step in self.steps(mode):
             global_step = self._global(step, mode)
@@ -222,7 +222,7 @@ class Tensor:
 
     @contextmanager
     def _reading(self, step: int, mode: ModeKeys) -> Iterator[None]:
-        """What is wrong with a file, as the step's exception."""
+        """Raises a file's problem as the step's exception."""
         try:
             yield
         except MissingEventFile as error:

@@ -1,4 +1,4 @@
-"""Where each tensor's values, reductions and shapes are. Knows no file format."""
+"""Where each tensor's values, reductions and shapes are stored. Independent of file formats."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import ItemsView, Iterator, Mapping, Sequence
@@ -8,7 +8,7 @@ from trackside.capture.dtypes import Array
 
 
 class Block(Protocol):
-    """An array in some file whose first axis is the step; nothing is read before `read`."""
+    """An array in some file whose first axis is the step; read lazily."""
 
     def read(self) -> Array:
         """Read-only where that saves a copy."""
@@ -30,8 +30,9 @@ class Block(Protocol):
         ...
 
     def followed_by(self, other: Any, limit_bytes: int) -> "Block | None":
-        """Both as one block, this one's steps first; None unless the other directly follows
-        this one, is of its kind, and both are no larger than that."""
+        """Both as one block, this one's steps first; None unless the other directly follows this
+        one, is of the same kind, and the result is within that size.
+        """
         ...
 
 
@@ -51,7 +52,7 @@ class CubeRun(NamedTuple):
     steps: Sequence[int]
     block: Block
     positions: Mapping[str, int]
-    """Tensor to its index on the second axis; one object for all that are laid out alike."""
+    """Tensor to its index on the second axis; one object for all with the same layout."""
     columns: tuple[str, ...]
 
 
@@ -65,7 +66,7 @@ _R = TypeVar("_R", Run, CubeRun, ShapeRun)
 
 
 class RunList(Generic[_R]):
-    """Runs in the order of arrival. Finds by bisection: keeps nothing per step."""
+    """Runs in the order of arrival. Searches by bisection: stores nothing per step."""
 
     def __init__(self) -> None:
         self._workers: dict[str, _WorkerRuns[_R]] = {}
@@ -91,7 +92,7 @@ class RunList(Generic[_R]):
         return self._workers[worker].since(step) if worker in self._workers else []
 
     def at(self, step: int, worker: str | None) -> list[tuple[_R, int]]:
-        """Each run that has the step, with its row there. No worker: the first that has it."""
+        """Each run that has the step, with its row there. Without a worker: the first with it."""
         for each in self.workers if worker is None else [worker]:
             found = self._workers[each].at(step) if each in self._workers else []
             if found:
@@ -135,7 +136,7 @@ class _WorkerRuns(Generic[_R]):
 
 
 class TensorRecord:
-    """All that is known of one tensor. Of two runs with one step, the later wins."""
+    """Everything known about one tensor. Of two runs with one step, the later wins."""
 
     def __init__(self) -> None:
         self.runs = RunList[Run]()

@@ -1,4 +1,4 @@
-"""A trial's files, wherever they are: mapped from this machine, fetched from an object store."""
+"""A trial's files: memory-mapped from this machine, or fetched from an object store."""
 
 import mmap
 import os
@@ -14,12 +14,12 @@ from trackside.files.json_record import DamagedRecord
 from trackside.storage.locate import Location
 
 _MAPS = 512
-"""Files mapped at once; the system allows some 65,000 per process, other libraries need some."""
+"""Files mapped at once; the system allows some 65,000 per process, for all libraries."""
 _FETCHED_BYTES = 256 << 20
 _FETCHED_SHARE = 8
-"""At most this part of the memory that the process may use."""
+"""At most this share of the process's memory limit."""
 _WHOLE_BYTES = 32 << 20
-"""Objects up to this size are fetched whole when a second part of them is wanted."""
+"""Objects up to this size are fetched completely when a second part of them is needed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +29,11 @@ class FoundFile:
     size_bytes: int | None
     """None before the first query."""
     etag: str | None = None
-    """Of the few that are replaced: changes with them. None likewise."""
+    """For the few files that are replaced: changes with them. None likewise."""
 
 
 class TrialFolder:
-    """Reads. Files never change once they have their name, so what was read may be kept."""
+    """Reads files. They never change once they have their name, so they can be cached."""
 
     def __init__(self, location: Location) -> None:
         self.location = location
@@ -56,11 +56,11 @@ class TrialFolder:
         return True
 
     def read(self, name: str, start: int = 0, end: int | None = None) -> bytes:
-        """Not kept: for small files and headers."""
+        """Not cached: for small files and headers."""
         return self.location.store.get(self._prefix + name, start, end)
 
     def part(self, file: FoundFile, start: int, end: int) -> tuple[Any, int]:
-        """A buffer that holds these bytes of a file, and where in the file it begins."""
+        """A buffer that contains these bytes of a file, and its offset in the file."""
         if self._local is not None:
             return self._map(file.name), 0
         for part in ((file.name, 0, None), (file.name, start, end)):
@@ -88,12 +88,12 @@ class TrialFolder:
             os.close(descriptor)
         self._maps[name] = mapped
         if len(self._maps) > _MAPS:
-            self._maps.popitem(last=False)  # unmapped when the last array of it is gone
+            self._maps.popitem(last=False)  # unmapped when its last array is gone
         return mapped
 
 
 def _fetched_bytes() -> int:
-    """Less in a process that may use little memory, as a custom rule's."""
+    """Less in a process with little memory, such as a custom rule's."""
     allowed, _ = resource.getrlimit(resource.RLIMIT_DATA)
     if allowed == resource.RLIM_INFINITY:
         return _FETCHED_BYTES

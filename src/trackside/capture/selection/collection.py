@@ -107,11 +107,11 @@ class Collection:
         self._save_config = None if config is None else SaveConfig.parse(config)
 
     def include(self, patterns: str | Iterable[str]) -> None:
-        """Add patterns; a tensor belongs here when one of them is found anywhere in its name."""
+        """Add patterns; a tensor belongs here when its name matches one of them anywhere."""
         self._add(patterns, self.include_regex)
 
     def exclude(self, patterns: str | Iterable[str]) -> None:
-        """Add patterns of tensors that do not belong here whatever else speaks for them."""
+        """Add patterns of tensors that do not belong here in any case."""
         self._add(patterns, self.exclude_regex)
 
     def _add(self, patterns: str | Iterable[str], known: list[str]) -> None:
@@ -130,7 +130,7 @@ class Collection:
                 known.append(pattern)
 
     def add_module_tensors(self, module: Any, inputs: bool = False, outputs: bool = True) -> None:
-        """Add what a registered module receives and returns, under whatever name it has."""
+        """Add a registered module's inputs and outputs, whatever their names."""
         self.modules.append((module, inputs, outputs))
 
     def add_tensor_name(self, tname: str) -> None:
@@ -186,7 +186,7 @@ class Collection:
 
 
 class CollectionManager:
-    """All collections of one hook, the built-in ones first; what the collections file holds."""
+    """All collections of one hook, the built-in ones first; the content of the collections file."""
 
     def __init__(self) -> None:
         self.collections = {
@@ -237,7 +237,7 @@ class CollectionManager:
 
 
 def flatten_names(given: Iterable[Any] | None) -> list[str]:
-    """Collection names out of nested lists, each once, in order. One name alone will do."""
+    """Collection names from nested lists, each once, in order. A single name is accepted."""
     names: dict[str, None] = {}
     for item in [given] if isinstance(given, str) else given or ():
         if isinstance(item, str):

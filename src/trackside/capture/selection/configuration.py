@@ -122,7 +122,7 @@ def _has_save_keys(parameters: Mapping[str, Any]) -> bool:
 
 
 def _save_config(*layers: Mapping[str, Any]) -> SaveConfig:
-    """The first layer that has a setting wins; within one, the mode's own key wins."""
+    """The first layer with a setting wins; within one, the mode's own key wins."""
     return SaveConfig(
         mode_save_configs={
             mode: SaveConfigMode(**{key: _lookup(key, mode, layers) for key in SAVE_KEYS})
@@ -158,7 +158,7 @@ def _split(value: Any) -> list[str]:
 
 
 def _reduction_config(parameters: Mapping[str, Any]) -> ReductionConfig | None:
-    """Naming reductions switches raw values off; the two flags count without them as well."""
+    """Naming reductions switches raw values off; the two flags also count without them."""
     if not any(key in parameters for key in REDUCTION_KEYS):
         return None
     raw = {"save_raw_tensor": not parameters.get("reductions")}
@@ -190,7 +190,7 @@ def _merge(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with_platform_tensorboard(given: HookConfiguration, path: Path) -> HookConfiguration:
-    """Under the platform only its own file decides about TensorBoard."""
+    """On the platform only its own file decides about TensorBoard."""
     folder = None
     if path.is_file():
         folder = _mapping(str(path), _read_json(path)).get("LocalPath")

@@ -1,4 +1,4 @@
-"""What is saved when: collections turned once into masks and lookups. No torch in here."""
+"""What is saved when: collections compiled into masks and lookups. Imports no torch."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -63,7 +63,7 @@ class CapturePlan:
         return mask
 
     def treatment(self, name: str, origin: Origin, mask: int) -> Treatment | None:
-        """None when no collection that is due holds the tensor. A lookup after the first time."""
+        """None when no due collection contains the tensor. A lookup after the first time."""
         known = self._treatments.setdefault(mask, {})
         try:
             return known[name]
@@ -75,7 +75,7 @@ class CapturePlan:
             return treatment
 
     def members(self, name: str, origin: Origin) -> int:
-        """The collections that hold this tensor, whether due or not."""
+        """The collections that contain this tensor, whether due or not."""
         mask = self._members.get(name)
         if mask is None:
             mask = 0

@@ -1,4 +1,4 @@
-"""Which figures of a tensor are saved, instead of or beside its values.
+"""Which reductions of a tensor are saved, instead of or in addition to its values.
 
 Constructor, errors and JSON are smdebug's, with `median` and the spellings `l1`, `abs_l1` added.
 """
@@ -32,7 +32,7 @@ class ReductionConfig:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The reductions as they are stored: "min", "l2", "abs_mean", "abs_l1"."""
+        """The reductions under their stored names: "min", "l2", "abs_mean", "abs_l1"."""
         plain = [*self.reductions, *self.norms]
         absolute = [f"abs_{name}" for name in [*self.abs_reductions, *self.abs_norms]]
         return tuple(dict.fromkeys([*plain, *absolute]))
@@ -100,7 +100,7 @@ class ReductionConfig:
 
 
 def parse_flag(name: str, value: object) -> bool:
-    """JSON's booleans, and the strings that are all the API can carry."""
+    """JSON's booleans, and strings, which are all the API can carry."""
     known: dict[object, bool] = {"True": True, "true": True, "False": False, "false": False}
     if isinstance(value, bool):
         return value

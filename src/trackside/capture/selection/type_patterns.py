@@ -1,7 +1,7 @@
 """The collections of the built-in rules, by a module's type where names do not match.
 
-The rules' default patterns are names that other frameworks gave their layers; few PyTorch models
-have them. `plan.py` matches patterns; here they are made.
+The rules' default patterns are layer names of other frameworks; few PyTorch models have them.
+`plan.py` matches patterns; here they are created.
 """
 
 import re
@@ -12,7 +12,7 @@ from typing import Any
 from trackside.capture.selection.collection import CollectionKeys, CollectionManager
 
 Modules = Sequence[tuple[str, Any]]
-"""Each module under the name its tensors have; the root first."""
+"""Each module under the prefix of its tensors' names; the root first."""
 
 _RELU = frozenset({"ReLU", "ReLU6"})
 _RELU_LIKE = _RELU | {
@@ -35,7 +35,7 @@ _RELU_LIKE = _RELU | {
 @dataclass(frozen=True, slots=True)
 class _Kind:
     pattern: str
-    """What the rule's default is."""
+    """The rule's default."""
     tensors: str
     """Which of a module's, as a pattern; a module that runs again counts on."""
     choose: Callable[[Modules], list[str]]
@@ -55,7 +55,7 @@ def _root(modules: Modules) -> list[str]:
 
 
 def _largest_embedding(modules: Modules) -> list[str]:
-    """The one for tokens: those for positions and segments have fewer rows."""
+    """The token embedding: those for positions and segments have fewer rows."""
     found = [
         (getattr(module, "num_embeddings", 0), path)
         for path, module in modules

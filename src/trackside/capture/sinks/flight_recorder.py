@@ -1,7 +1,7 @@
 """Keeps the last steps in memory and writes them out when something goes wrong.
 
-That is: when a NaN or an infinity first appears, when the script dies of an exception, or
-on request, by `hook.dump()` or by a file called `dump-requested` in the trial's folder.
+That is: when a NaN or an infinity first appears, when the script ends by an exception, or on
+request, by `hook.dump()` or by a file named `dump-requested` in the trial's folder.
 """
 
 import json
@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 
 class FlightRecorder:
-    """Owned by the hook; its thread is the training thread."""
+    """Owned by the hook; runs in the training thread."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class FlightRecorder:
             self.dump("asked for")
 
     def dump(self, reason: str, **facts: Any) -> None:
-        """Hand all steps held to the writer; they are held no longer."""
+        """Pass all steps held to the writer; they are held no longer."""
         steps = [records[0].step for records in self._steps]
         while self._steps:
             for record in self._steps.popleft():
@@ -122,7 +122,7 @@ def first_not_finite(records: list[StepRecord]) -> str | None:
 
 
 def _checked_columns(columns: tuple[str, ...]) -> list[int]:
-    """The spread of a single element is not defined: its NaN means nothing."""
+    """The spread of a single element is undefined: its NaN means nothing."""
     chosen = [i for i, name in enumerate(columns) if not name.endswith(("std", "variance"))]
     return chosen or [*range(len(columns))]
 

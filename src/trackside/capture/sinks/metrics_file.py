@@ -1,4 +1,4 @@
-"""Appends job metrics to the file the platform reads: one JSON line a value."""
+"""Appends job metrics to the platform's file: one JSON line per value."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Where finished steps go: the writer, TensorBoard, the metrics file, or the flight recorder."""
+"""Passes finished steps on to the writer, TensorBoard, the metrics file, or the flight recorder."""
 
 import logging
 from collections.abc import Callable
@@ -20,7 +20,7 @@ _FLUSH_SECONDS = 10.0
 
 
 class Sink:
-    """`writer` is None in a dry run and in processes that are not to write."""
+    """`writer` is None in a dry run and in processes that must not write."""
 
     def __init__(
         self,

@@ -18,7 +18,7 @@ from trackside.curves.event_file import EventFile
 from trackside.curves.histograms import Histogram
 
 _WAITING = 64
-"""Steps that may wait. Further ones are left out and counted: training does not wait for it."""
+"""Queued steps. Further ones are dropped and counted: training does not wait."""
 _CLOSE_SECONDS = 30.0
 
 Job = Callable[[], None]
@@ -73,7 +73,7 @@ class TensorBoardExport:
         self._enqueue(write)
 
     def close(self) -> None:
-        """Write what waits, for so many seconds at most."""
+        """Write the queue, for so many seconds at most."""
         with suppress(Full):
             self._waiting.put(None, timeout=_CLOSE_SECONDS)
         self._thread.join(_CLOSE_SECONDS)
@@ -112,7 +112,7 @@ class TensorBoardExport:
 
 
 def add_histogram(file: EventFile, tag: str, tensor: Tensor, step: int, at: float) -> None:
-    """Of the finite values, if there are any: a histogram has no bucket for others."""
+    """Of the finite values, if any: a histogram has no bucket for others."""
     if tensor.is_complex():
         return
     values = tensor.double().reshape(-1).numpy()

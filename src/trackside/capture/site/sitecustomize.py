@@ -1,4 +1,4 @@
-"""Put on PYTHONPATH by Trackside to watch unchanged scripts; then hands over to the next one.
+"""Put on PYTHONPATH by Trackside to watch unchanged scripts; then runs the next one.
 
 Python runs a module of this name at start-up. Another one further down the path still runs.
 """
@@ -13,7 +13,7 @@ _HERE = str(Path(__file__).resolve().parent)
 
 def _run_the_next_one() -> None:
     folders = [str(Path(entry or ".").resolve()) for entry in sys.path]
-    # Only behind this one: another that does the same would hand back to us for ever.
+    # Only after this one: another that does the same would call us again for ever.
     behind = sys.path[folders.index(_HERE) + 1 :] if _HERE in folders else sys.path
     spec = importlib.machinery.PathFinder.find_spec("sitecustomize", behind)
     if spec is not None and spec.loader is not None:

@@ -1,8 +1,8 @@
-"""Finds the loss of a step where the script registers none, and records it once.
+"""Finds the loss of a step if the script registers none, and records it once.
 
-In order: a loss module that is called, the `loss` of what the model returns, and the tensor on
-which `backward` is called; in evaluation, where there is none, what a loss function returned. All
-but the first are saved as `loss_output_0`.
+In order: a loss module that is called, the `loss` of the model's output, and the tensor on which
+`backward` is called; in evaluation, where there is none, a loss function's result. All but the
+first are saved as `loss_output_0`.
 """
 
 import weakref
@@ -55,7 +55,7 @@ class LossFinder:
         self._wrapping.undo()
 
     def watch_output(self, root: nn.Module) -> Any:
-        """A root whose output carries the loss, as those of Hugging Face do."""
+        """A root whose output contains the loss, as in Hugging Face models."""
         return nn.Module.register_forward_hook(root, _OutputTap(self))
 
     @guarded
@@ -67,7 +67,7 @@ class LossFinder:
     def _on_function(
         self, name: str, args: Any, kwargs: Any, frame: FrameType, result: Any
     ) -> None:
-        """A loss module of torch's, recognised in its function: it may be a new one each step."""
+        """A loss module of torch, recognised by its function: it may be a new one each step."""
         step = self._stepper.open
         if step is None or self.is_in_model:
             return
@@ -80,8 +80,9 @@ class LossFinder:
 
     @guarded
     def _record_evaluated(self, step: OpenStep, kwargs: Any, result: Any) -> None:
-        """No backward will show it, unless the model is trained in evaluation mode. A sum is of
-        another size than what training is judged by."""
+        """No backward will show it, unless the model is trained in evaluation mode. A sum has
+        another scale than the training loss.
+        """
         is_mean = kwargs.get("reduction", "mean") == "mean"
         is_final = not result.requires_grad or self._backward_modes == {ModeKeys.TRAIN.name}
         if step.mode == ModeKeys.EVAL.name and is_mean and is_final:

@@ -17,7 +17,7 @@ _SECONDS = 1.0
 
 
 class ResumeState:
-    """Kept beside the checkpoints, and written only when those have changed."""
+    """Stored next to the checkpoints, and written only when those have changed."""
 
     def __init__(self, checkpoint_config: Path, failures: Failures) -> None:
         self._failures = failures
@@ -37,7 +37,7 @@ class ResumeState:
         return self._folder is not None
 
     def restore(self) -> tuple[int, dict[ModeKeys, int]]:
-        """The counters of the item that got furthest; -1 everywhere when there is none."""
+        """The counters of the item with the most progress; -1 everywhere without any."""
         try:
             state = read_json(self._folder / STATE) if self._folder else None
             if not isinstance(state, list) or not state:

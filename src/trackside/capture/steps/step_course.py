@@ -1,6 +1,6 @@
-"""The course of steps: counts them, starts each with a forward, and hands it on when it is over.
+"""The sequence of steps: counts them, starts each with a forward, and passes it on when it is over.
 
-What is taken within a step is `stepper.py`'s. Every method is called from inside the boundary of
+`stepper.py` takes the values within a step. Every method is called from inside the boundary of
 `hook.py`.
 """
 
@@ -80,7 +80,7 @@ class StepCourse:
             self.vitals.begin(root, given, self.step, self.mode, mode_step)
 
     def flush(self) -> None:
-        """Hand on what there is of the step that is open; the rest of it may still come."""
+        """Pass on the open step's data so far; the rest may follow."""
         if self.outlet is None:
             return
         if not self.outlet.keeps_steps:
@@ -110,7 +110,7 @@ class StepCourse:
             self._put_collections()
 
     def close(self) -> None:
-        """Wait for what is on its way from a device, and hand it on."""
+        """Wait for data still being copied from a device, and pass it on."""
         self._finish_transfers()
         self.finish()
         self._resume.save(self.last_saved_step, self.step, self.mode_steps, at_end=True)
@@ -129,11 +129,11 @@ class StepCourse:
         self.mode_steps.setdefault(mode, -1)
 
     def now(self) -> tuple[int, int]:
-        """Step and step of the mode. What comes before the first forward belongs to step 0."""
+        """Step and step of the mode. Anything before the first forward belongs to step 0."""
         return max(self.step, 0), max(self.mode_steps.get(self.mode, -1), 0)
 
     def add_scalar(self, name: str, number: float, at: float, *, is_apart: bool) -> None:
-        """Shown at once, written with the step; `is_apart` for one with a time of its own."""
+        """Shown at once, written with the step; `is_apart` for one with its own time."""
         if self.outlet is None:
             return
         step, mode_step = self.now()
@@ -147,7 +147,7 @@ class StepCourse:
     def add_tensor(
         self, name: str, tensor: Tensor, collection: Collection, default: SaveConfig
     ) -> None:
-        """Where the step is one that the collection saves."""
+        """If the collection saves the step."""
         if self.outlet is None:
             return
         step, mode_step = self.now()
@@ -157,10 +157,10 @@ class StepCourse:
             self._stepper.take_as_is(name, tensor, collection)
 
     def _belongs_to_this_step(self, root: nn.Module) -> bool:
-        """Where models are found, not registered, those called before one backward share a step.
+        """If models are found, not registered, those called before one backward share a step.
 
-        Without a backward, as in evaluation, a model that is called again starts the next. One
-        that only helps in a training step, as a teacher does, is part of it in any mode.
+        Without a backward, as in evaluation, a model that is called again starts the next. One that
+        only helps in a training step, such as a teacher, is part of it in any mode.
         """
         trains = root.training and torch.is_grad_enabled()
         mode = ModeKeys.TRAIN if trains else ModeKeys.EVAL

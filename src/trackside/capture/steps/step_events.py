@@ -1,7 +1,7 @@
 """Step times for the profiler's framework files, which profiler rules read.
 
-Measured in the training loop, if the job's profiler configuration requests them; the files'
-format is `records/timeline_file.py`'s.
+Measured in the training loop, if the job's profiler configuration requests them;
+`records/timeline_file.py` has the format.
 """
 
 import json
@@ -17,19 +17,19 @@ from trackside.records.timeline_file import Step, TimelineFile
 logger = logging.getLogger(__name__)
 
 WRITE_SECONDS = 1.0
-"""Between two writes: what a process that is killed may lose."""
+"""Between two writes: what a killed process may lose."""
 FIRST_FILE_SECONDS = 2.0
-"""A rule that waits for the first step sees it soon; each later file lasts twice as long, …"""
+"""A rule that waits for the first step sees it soon; each later file covers twice as long, …"""
 FILE_SECONDS = 60.0
-"""… up to the contract's own figure."""
+"""… up to the contract's own value."""
 FILE_BYTES = 10 << 20
 MOST_WAITING = 1 << 18
-"""Steps in memory when the disk does not take them; older ones go first."""
+"""Steps in memory when the disk is full; older ones are dropped first."""
 DEFAULT_FOLDER = "/opt/ml/output/profiler"
 
 
 class StepEvents:
-    """Owns one thread. Nothing here raises into training: what goes wrong is logged once."""
+    """Owns one thread. Nothing here raises into training: an error is logged once."""
 
     def __init__(self, folder: Path, node: str) -> None:
         """`folder` is the profiler's own (`/opt/ml/output/profiler`); `node` is `<rank>-<host>`."""
@@ -48,7 +48,7 @@ class StepEvents:
         self._waiting.append((mode, step, began_us, duration_us))
 
     def close(self) -> None:
-        """Afterwards all that was added is in whole files."""
+        """Afterwards everything added is in complete files."""
         self._stop.set()
         self._thread.join()
 
@@ -108,7 +108,7 @@ class StepClock:
 
 
 def start_step_clock(configuration: Path, rank: int) -> StepClock | None:
-    """None where no configuration is, or one that switches the profiler off."""
+    """None without a configuration, or with one that switches the profiler off."""
     if not configuration.is_file():
         return None
     given = json.loads(configuration.read_text(encoding="utf-8"))

@@ -48,8 +48,9 @@ class Stepper:
         takes_modules: bool = True,
         takes_gradients: bool = True,
     ) -> None:
-        """Without `takes_modules`, what modules and losses receive and return is left to callers
-        of `take_all`; without `takes_gradients`, gradients to callers of `take_one`."""
+        """Without `takes_modules`, module and loss inputs and outputs are left to callers of
+        `take_all`; without `takes_gradients`, gradients to callers of `take_one`.
+        """
         self.failures = failures
         self.plan: CapturePlan | None = None
         self.open: OpenStep | None = None
@@ -92,7 +93,7 @@ class Stepper:
         return any(module is known for known, _ in self.losses)
 
     def prepare(self, manager: CollectionManager, included: Iterable[str]) -> CapturePlan:
-        """At the first forward: collections are final, what each tensor means is settled."""
+        """At the first forward: collections are final, and each tensor's treatment is decided."""
         self._resolve_modules(manager.get_collections().values())
         modules = [list(watched.names.modules()) for watched in self.models.values()]
         widen_by_type(manager, included, modules)
@@ -125,7 +126,7 @@ class Stepper:
             self.models[id(root)].take_parameters(plan, self.start(step, mode, mode_step, mask))
 
     def join(self, root: nn.Module) -> None:
-        """A further model in the step that is open."""
+        """Another model in the open step."""
         if self.open is not None and self.plan is not None:
             self.models[id(root)].take_parameters(self.plan, self.open)
 
@@ -146,7 +147,7 @@ class Stepper:
         kwargs: dict[str, Any],
         output: Any,
     ) -> None:
-        if not in_backward():  # else it is recomputed for a checkpoint, and was taken before
+        if not in_backward():  # otherwise it is recomputed for a checkpoint, and was taken before
             given = tensors_in(args, kwargs) if kwargs else tensors_in(*args)
             self.take_all(f"{name}_input", origin, given)
             self.take_all(f"{name}_output", origin, tensors_in(output))
@@ -162,7 +163,7 @@ class Stepper:
                 step.take(name, tensor, treatment)
 
     def take_one(self, name: str, origin: Origin, tensor: Tensor) -> None:
-        """Under this very name, if a collection that is due holds it."""
+        """Under exactly this name, if a due collection contains it."""
         if self.open is not None and self.plan is not None:
             treatment = self.plan.treatment(name, origin, self.open.mask)
             if treatment is not None:
@@ -177,7 +178,7 @@ class Stepper:
                 self.plan.is_changed = True
 
     def take_final_gradients(self) -> None:
-        """As they are now, where the optimizer is about to use them."""
+        """Current values, if the optimizer is about to use them."""
         if self.open is not None and self.plan is not None:
             for watched in self.models.values():
                 if self._gradients_at == "optimizer" or watched.has_flat_gradients:
@@ -199,7 +200,7 @@ class Stepper:
 
     @guarded
     def _expect_graph(self, compilation: Any) -> None:
-        """`torch.compile` is about to trace something: what it traces, it traces with the taps."""
+        """`torch.compile` is about to trace something: the taps must be part of it."""
         self._is_off = False
         for watched in self.models.values():
             watched.expect_graph()

@@ -1,4 +1,4 @@
-"""One registered model: its parameters sorted once by what is wanted of them, and its taps."""
+"""One registered model: its parameters sorted once by what is wanted, and its taps."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -40,10 +40,9 @@ class WatchedModel:
         self._activation_mask = 0
 
     def prepare(self, plan: CapturePlan, take: Take | None) -> None:
-        """Tap modules where some collection could want something, and nowhere else; none at all
-        without `take`."""
+        """Tap only modules where some collection could want something; none without `take`."""
         if not any(hasattr(p, "_local_tensor") for _, p in self.parameters):
-            # Replaced since registration, perhaps (`load_state_dict(assign=True)`). Not so for
+            # Possibly replaced since registration (`load_state_dict(assign=True)`). Not so for
             # sharded ones: within a forward the model shows their gathered stand-ins.
             self.parameters[:] = self.names.parameters()
             self.gradients[:] = [(f"gradient/{name}", p) for name, p in self.parameters]
@@ -77,7 +76,7 @@ class WatchedModel:
     def take_gradients(
         self, plan: CapturePlan, step: OpenStep, gradient: Callable[[Tensor], Tensor | None]
     ) -> None:
-        """All that are there, as `gradient` gives them for a parameter."""
+        """All existing ones, as `gradient` returns them for a parameter."""
         _take(self._sorted_gradients(plan, step.mask), step, gradient)
 
     def remove(self) -> None:
@@ -109,7 +108,7 @@ def _sort(plan: CapturePlan, tensors: Named, origin: Origin, mask: int) -> Sorte
 def _take(
     wanted: Sorted, step: OpenStep, value: Callable[[Tensor], Tensor | None] | None = None
 ) -> None:
-    """The tensors themselves, or what `value` gives for each that has it."""
+    """The tensors themselves, or the result of `value` for each that has one."""
     step.treatments.update(wanted.treatments)
     for name, tensor, treatment in wanted.copied:
         current = tensor if value is None else value(tensor)

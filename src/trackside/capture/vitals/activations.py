@@ -34,7 +34,7 @@ _KINDS: dict[type[nn.Module], Activation] = {
 }
 _OVER_TIME = (nn.RNNBase, nn.MultiheadAttention)
 _MOST_MODULES = 128
-"""Of a model: more are thinned out evenly."""
+"""Per model: more are thinned out evenly."""
 
 
 class Activations:
@@ -70,8 +70,9 @@ class Activations:
                 self._handles[index] = (tap, handle)
 
     def rest(self, *, permanently: bool = False) -> None:
-        """Take the hooks away, but for those in a compiled graph, where they cost nothing:
-        the graph is valid only as long as they are there."""
+        """Remove the hooks, except those in a compiled graph, where they cost nothing: the graph is
+        valid only while they exist.
+        """
         self._pack = None
         for index, (tap, handle) in list(self._handles.items()):
             if permanently or not was_traced(tap.key):
@@ -90,7 +91,7 @@ class Activations:
         if values is None or values.dim() < 2 or not values.numel():
             return
         if kind == "unknown" and id(output) in self._tensors:
-            return  # a container that returns what its last part returned
+            return  # a container that returns its last part's output
         self._seen.add(name)
         self._tensors.add(id(output))
         num_axes = values.dim()
@@ -161,7 +162,7 @@ def _figures(
 
 
 def _chosen(names: Names) -> list[tuple[str, nn.Module, Activation]]:
-    """Known activations, layers with weights, and blocks, whose last word may be `F.relu`."""
+    """Known activations, layers with weights, and blocks, which may end with `F.relu`."""
     found: list[tuple[str, nn.Module, Activation]] = []
     for name, module in names.modules():
         kind = _KINDS.get(type(module))

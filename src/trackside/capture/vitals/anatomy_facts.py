@@ -1,6 +1,6 @@
-"""Gathers what is learnt of a training for good: its model, optimizers, losses and habits.
+"""Collects lasting facts about a training: its model, optimizers, losses and habits.
 
-What comes out is the content of the anatomy file, which `anatomy.py` reads.
+The result is the content of the anatomy file, which `anatomy.py` reads.
 """
 
 import platform
@@ -22,7 +22,7 @@ from trackside.capture.vitals.optimizers import WatchedOptimizer
 
 _MOST_OUTSIDE = 64
 _NUM_GRAPHS = 3
-"""Backwards, from the first on, whose graph is read: models that take turns have one each."""
+"""Number of first backwards whose graph is read: models that alternate have one each."""
 _MOST_OPTIMIZERS = 256
 _SECONDS = 30.0
 """Between two writes of counts that only grow; new facts are written at once."""
@@ -86,14 +86,14 @@ class AnatomyFacts:
 
     def count_forward(self, training: bool, grad: bool) -> None:
         self._since_backward += training and grad
-        if grad:  # a teacher in evaluation mode beside it leaves a student in training
+        if grad:  # a teacher in evaluation mode next to it leaves a student in training
             self._is_training = training or self._since_backward > 0
         count = self._forwards[training, grad] = self._forwards[training, grad] + 1
         if count == 1:
             self.is_changed = True
 
     def see_part(self, module: nn.Module) -> None:
-        """One that is not registered in any model, as when it is in a plain list, is outside."""
+        """A module not registered in any model, such as one in a plain list, is outside."""
         if id(module) in self._outside or id(module) in self._parts:
             return
         held = [p for p in module.parameters(recurse=False) if p.requires_grad]
@@ -117,19 +117,20 @@ class AnatomyFacts:
             self._trains |= {id(part): part.training for part in names.module.modules()}
 
     def see_given(self, module: nn.Module, shape: tuple[int, ...]) -> None:
-        """To a layer that goes along time: the shape of its first input."""
+        """For a layer that processes sequences: the shape of its first input."""
         if id(module) not in self._given:
             self._given[id(module)] = shape
             self.is_changed = True
 
     def see_attention(self, module: nn.Module, is_masked: bool) -> None:
-        """Of tokens to one another: whether some of them are hidden from others."""
+        """Attention between tokens: whether some of them are masked."""
         self.is_changed |= id(module) not in self._masked
         self._masked[id(module)] = is_masked or self._masked.get(id(module), False)
 
     def see_state(self, module: nn.Module, given: Any, returned: Tensor) -> None:
-        """Of a recurrent layer: the state it begins with, and the one it ends with. The last one is
-        kept, so that what has its address is no other."""
+        """For a recurrent layer: its initial and its final state. The last one is kept alive, so
+        that its address is not reused.
+        """
         last = self._states.get(id(module))
         is_kept = isinstance(given, Tensor) and not given.requires_grad
         if is_kept and last is not None and given.data_ptr() == last.data_ptr():
@@ -161,13 +162,13 @@ class AnatomyFacts:
         self.is_changed = True
 
     def see_optimizer(self, first: Tensor | None) -> None:
-        """A new one, by the first of its parameters: the last one's again, or others."""
+        """A new one, by its first parameters: the previous one's again, or others."""
         self._num_remade += first is not None and id(first) == self._first_optimized
         self._first_optimized = None if first is None else id(first)
         self.is_changed = True
 
     def see_policy(self, weight: str, sign: int) -> None:
-        """By a gradient that makes more (1) or less (-1) of what weighs more."""
+        """By a gradient that increases (1) or decreases (-1) what weighs more."""
         self.is_changed |= self._policy["weight"] != weight
         self._policy["weight"] = weight
         self._policy["num_encouraged"] += sign > 0
@@ -206,7 +207,7 @@ class AnatomyFacts:
             "bend": call.bend,
         }
         if known is None or (described["broadcasts"] and not known["broadcasts"]):
-            self._losses[key] = described  # a last, smaller batch is no news
+            self._losses[key] = described  # a smaller last batch is not new
             self.is_changed = True
 
     def see_figures(self, figures: dict[str, float]) -> None:
@@ -230,13 +231,13 @@ class AnatomyFacts:
         return saw
 
     def check_gradients(self, step: int) -> None:
-        """Of parameters that no optimizer holds, only whether there is one at all."""
+        """For parameters that no optimizer holds, only whether there is a gradient at all."""
         for parameter in self._trained:
             if id(parameter) not in self._in_optimizer and parameter.grad is not None:
                 self._last_gradient[id(parameter)] = step
 
     def is_due(self, step: int, now: float) -> bool:
-        """Few times: when something is new, when counts have doubled, and now and then.
+        """Rarely: when something is new, when counts have doubled, and now and then.
 
         `now` is of `time.perf_counter`.
         """
@@ -321,8 +322,9 @@ class AnatomyFacts:
         ]
 
     def remember(self, optimizers: Iterable[WatchedOptimizer]) -> None:
-        """One that is gone, as when the function that made it has returned, is described as last
-        seen."""
+        """One that is gone, as when the function that created it has returned, is described as last
+        seen.
+        """
         for each in optimizers:
             if each.index >= _MOST_OPTIMIZERS:
                 continue

@@ -1,6 +1,6 @@
-"""Reads the graph that a loss was computed by: what is between the layers, and before the loss.
+"""Reads the graph that computed a loss: what is between the layers, and before the loss.
 
-Uses only names and shapes of its nodes. What they saved is not read: that may run a checkpointed
+Uses only names and shapes of its nodes. Saved tensors are not read: that may run a checkpointed
 part again.
 """
 
@@ -31,11 +31,12 @@ _ACTIVATIONS = {
 _LINEAR = ("Addmm", "Mm", "Linear")
 _ELEMENTWISE = ("Sub", "Rsub", "Mul", "Div")
 _PLAIN = (*_ELEMENTWISE, "Add", "Neg", "Pow", "Abs", "Sqrt", "Mean", "Sum")
-"""What a loss of one's own is made of. Kernels and matchings, which compare each with each on
-purpose, have others, too."""
+"""Operations of hand-written losses. Kernels and matchings, which compare all pairs on purpose,
+have others, too.
+"""
 _TURNING = ("T", "Transpose", "Permute", "ToCopy")
 _SHAPING = (*_TURNING, "View", "UnsafeView", "ReshapeAlias", "Squeeze", "Unsqueeze", "Alias")
-"""Values stay what they are."""
+"""Values are unchanged."""
 _PICKING = ("Slice", "Select", "Index", "Narrow", "Clone")
 _VIEWING = ("View", "UnsafeView", "ReshapeAlias")
 _KEEPING = (*_VIEWING, "Squeeze", "Unsqueeze", "Expand", "Alias", "Clone")
@@ -76,7 +77,7 @@ def read_graph(loss: Tensor, names: Mapping[int, str]) -> dict[str, Any]:
 
 
 def _nodes(start: Any) -> Iterator[tuple[Any, bool]]:
-    """Each once, and whether all from the loss down to it is plain arithmetic."""
+    """Each once, and whether everything from the loss down to it is plain arithmetic."""
     waiting = deque([(start, True)] if start is not None else [])
     seen = {start}
     while waiting and len(seen) < _MOST_NODES:
@@ -99,7 +100,7 @@ def _outputs(node: Any, loss: str) -> Iterator[dict[str, Any]]:
 
 
 def _pairs(node: Any, names: Mapping[int, str]) -> Iterator[dict[str, Any]]:
-    """This layer and the one whose output it gets, unless something is between."""
+    """This layer and the one whose output it gets, if nothing is between."""
     second = _weight(node)
     before = _follow(_input(node), _SHAPING)
     if second is None or before is None:
@@ -117,7 +118,7 @@ def _pairs(node: Any, names: Mapping[int, str]) -> Iterator[dict[str, Any]]:
 
 
 def _attention(node: Any) -> Iterator[dict[str, Any]]:
-    """Weights made of a product's scores, which sum to 1 elsewhere than over what they weigh."""
+    """Weights from a product's scores that sum to 1 along another axis than what they weigh."""
     first = node.next_functions[0][0]
     weights = _follow(first, (*_KEEPING, "Mul", "NativeDropout"))
     if weights is None or _kind(weights) != "Softmax":
@@ -190,7 +191,7 @@ def _input(node: Any) -> Any:
 
 
 def _follow(node: Any, passed: tuple[str, ...]) -> Any:
-    """Down as long as there is one way, to the first that is not of these kinds."""
+    """Down while there is one path, to the first node of another kind."""
     while node is not None and _kind(node) in passed:
         arms = _arms(node)
         node = arms[0] if len(arms) == 1 else None
@@ -214,12 +215,12 @@ def _is_small_leaf(node: Any) -> bool:
 
 
 def _shape(node: Any) -> tuple[int, ...]:
-    """Of what the node returned; empty if this torch does not have it."""
+    """Of the node's result; empty if this torch does not have it."""
     metadata = getattr(node, "_input_metadata", ())
     return tuple(int(size) for size in metadata[0].shape) if metadata else ()
 
 
 def _axis(node: Any) -> int | None:
-    """Of a softmax. Negative ones come as 64 bits without a sign."""
+    """Of a softmax. Negative ones are unsigned 64-bit numbers."""
     axis = getattr(node, "_saved_dim", None)
     return axis if axis is None or axis < 1 << 63 else axis - (1 << 64)

@@ -1,4 +1,4 @@
-"""What vitals want to know of a loss that is computed."""
+"""Records facts about each computed loss for vitals."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,21 +29,21 @@ _VIEWS = ("ViewBackward0", "UnsafeViewBackward0", "ReshapeAliasBackward0")
 class LossCall:
     function: str
     module: str | None
-    """Class of the loss module that called it; None when the script did."""
+    """Class of the loss module that called it; None if the script did."""
     prediction: Tensor
     target: Tensor
     ignored: int
     reduction: str
     value: Tensor | None
-    """The loss itself; None when it is no single number."""
+    """The loss itself; None if it is not a single number."""
     is_target_trained: bool = False
-    """Whether the target, too, is a model's work that gradients go back to."""
+    """Whether the target is also computed by a model that gradients flow back to."""
     is_inside: bool = False
-    """Whether the model that began the step computes it, which is given the targets, then."""
+    """Whether the model that started the step computes it, and so is given the targets."""
     flattened: tuple[tuple[int, ...], tuple[int, ...]] | None = None
-    """Shapes from which rows of scores and the row of targets were made; None where not known."""
+    """Shapes from which rows of scores and the row of targets were made; None if unknown."""
     bend: float = 1.0
-    """The error at which a smooth loss turns from squared to absolute: its beta or delta."""
+    """The error at which a smooth loss changes from squared to absolute: its beta or delta."""
 
 
 class LossCalls:

@@ -97,8 +97,9 @@ def measure_binary(pack: Pack, scores: Tensor, target: Tensor, *, threshold: flo
 def measure_amounts(
     pack: Pack, prediction: Tensor, target: Tensor, loss: Tensor | None = None
 ) -> None:
-    """Of a loss that compares amounts: the range of either, what kind of amounts are wanted, and
-    what it comes to, which may be a part of what is trained on."""
+    """Of a loss that compares amounts: the range of either, the kind of targets, and its value,
+    which may be only a part of the objective.
+    """
     if loss is not None:
         pack.add_named(("loss_value",), (loss,))
     for name, values in (("loss_input", prediction), ("target", target)):
@@ -182,7 +183,7 @@ def sample_parameter(parameter: Tensor) -> Tensor:
 
 
 def every_nth(tensor: Tensor, most: int) -> Tensor:
-    """Not more than `most` of its first axis."""
+    """At most `most` along its first axis."""
     step = math.ceil(tensor.shape[0] / most)
     return tensor[::step] if step > 1 else tensor
 
@@ -211,7 +212,7 @@ def _judge_classes(pairs: Any, ignored: int) -> Figures:
 
 
 def _judge_binary(pairs: Any) -> Figures:
-    """None where targets are something between the two, as of a heat map."""
+    """None if targets are between the two, as in a heat map."""
     is_sure = np.mean((pairs[1] == 0) | (pairs[1] == 1)) > 0.99
     return _judge_classes(pairs > 0.5, ignored=-1) if is_sure else {}
 

@@ -1,6 +1,6 @@
 """What optimizers do: learning rates, the gradients they use, how far they move the weights.
 
-Also whether gradients of the last update were still there when the next ones were added.
+Also whether gradients of the last update still existed when the next ones were added.
 """
 
 import math
@@ -23,7 +23,7 @@ Saw = Callable[[list[Tensor], Any], None]
 """Gets the parameters that had a gradient, and the norm of each, once they are transferred."""
 
 _NUM_PROBES = 8
-"""Parameters of an optimizer that are checked for whether a backward has reached them."""
+"""Parameters of an optimizer that are checked for being reached by a backward."""
 
 
 @dataclass(slots=True)
@@ -49,7 +49,7 @@ class UpdateTotals:
         if self.num_missing is not None:
             found["gradient_missing"] = float(self.num_missing)
         if self.leftovers:
-            # Gradients that were gone before any of the backwards were not left over: a
+            # Gradients that were gone before any of the backwards are not left over: a
             # discriminator gets some from the generator's loss, and is cleared before its own.
             forgotten = any(all(each.values()) for each in self.leftovers.values())
             found["leftover_gradients"] = float(forgotten)
@@ -80,7 +80,7 @@ class _Probe:
         self.version = 0 if self.gradient is None else self.gradient._version
 
     def is_touched(self) -> bool:
-        """Forgets the gradient, too, whose memory is not ours to hold."""
+        """Also releases the gradient, whose memory is not ours to hold."""
         before, self.gradient = self.gradient, None
         now = self.parameter.grad
         return now is not before or (now is not None and now._version != self.version)
@@ -88,7 +88,7 @@ class _Probe:
 
 @dataclass(slots=True)
 class WatchedOptimizer:
-    """One optimizer, known from its first step on."""
+    """One optimizer, from its first step on."""
 
     index: int
     optimizer: "weakref.ref[Optimizer]"
@@ -104,7 +104,7 @@ class WatchedOptimizer:
     is_due: bool = True
     """Whether the gradients and update of its next step are sampled."""
     is_taken: bool = False
-    """Whether the step that runs is one of those."""
+    """Whether the running step is sampled."""
     spent: float = 0.0
     _sampled: tuple[int, float] | None = None
     """Number and time of the last sampled step."""
@@ -125,7 +125,7 @@ class WatchedOptimizer:
         return [parameter for group in self.groups() for parameter in group["params"]]
 
     def sample(self, now: float) -> None:
-        """The step that starts is sampled."""
+        """The starting step is sampled."""
         self.is_taken = True
         if self._sampled is not None and self.num_steps > self._sampled[0]:
             number, at = self._sampled
@@ -226,8 +226,9 @@ class WatchedOptimizer:
             pack.add(squares.sum(1), _silently(totals.add_update))
 
     def _uses_the_last(self) -> bool:
-        """Whether it steps by what the last backward left, not by gradients that were gathered
-        elsewhere and assigned, as with separate gradients per task or per sample."""
+        """Whether it uses the gradients of the last backward, not some that were collected
+        elsewhere and assigned, as with separate gradients per task or per sample.
+        """
         return self._last_gradients == self._gradients()
 
     def _gradients(self) -> list[int]:

@@ -12,7 +12,7 @@ from trackside.capture.copying.device_copy import DeviceCopies
 
 Figures = dict[str, float]
 Finish = Callable[[Any], Figures]
-"""Makes named figures of the numbers that have arrived: a flat float32 numpy array."""
+"""Converts the transferred numbers, a flat float32 numpy array, to named figures."""
 
 
 class Pack:
@@ -24,7 +24,7 @@ class Pack:
         self._sent: list[tuple[Tensor, DeviceCopies | None, list[tuple[int, Finish]]]] = []
 
     def add(self, numbers: Tensor, finish: Finish) -> None:
-        """`numbers` is the pack's own: it must not change any more."""
+        """`numbers` is owned by the pack: it must not change any more."""
         flat = numbers.detach().reshape(-1).float()
         if flat.device.type == "cpu":
             self._arrived.append((flat.numpy(), finish))
@@ -32,7 +32,7 @@ class Pack:
             self._waiting.setdefault(flat.device, []).append((flat, finish))
 
     def add_named(self, names: Iterable[str], numbers: Iterable[Tensor]) -> None:
-        """Figures that are ready as they are, one number each."""
+        """Figures that are final, one number each."""
         wanted = tuple(names)
         stacked = torch.stack([number.detach().float() for number in numbers])
         self.add(stacked, lambda values: dict(zip(wanted, values.tolist(), strict=True)))

@@ -2,9 +2,9 @@
 the graph.
 
 The sign: by what is named a reward, a return or an advantage, and by the gradients of the log
-probabilities that it weighs. Costs are weighed with the other sign, so names decide.
-`sample` leaves the graph where `rsample` stays in it. A policy wants that, and computes the log
-probability of the sample; a script that does not has cut off the distribution's parameters.
+probabilities that it weighs. Costs are weighed with the other sign, so names decide. `sample`
+leaves the graph where `rsample` stays in it. A policy wants that, and computes the log probability
+of the sample; a script that does not has cut off the distribution's parameters.
 """
 
 import re
@@ -77,7 +77,7 @@ class Policies:
         try:
             self._compare(gradients)
         except (RuntimeError, TypeError, ValueError):
-            self._num_backwards = _NUM_BACKWARDS  # what has such a name is something else
+            self._num_backwards = _NUM_BACKWARDS  # a value of another kind with such a name
 
     def _compare(self, gradients: list[Tensor]) -> None:
         if not gradients:

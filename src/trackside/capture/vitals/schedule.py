@@ -1,4 +1,4 @@
-"""When vitals are taken: always at the start, then as often as their measured cost allows."""
+"""When vitals are sampled: always at the start, then as often as their measured cost allows."""
 
 from collections import deque
 from statistics import median
@@ -12,7 +12,7 @@ ALLOWANCE = 0.1
 SHARE = 0.005
 """Of training's time, for each of the two, once the start is over."""
 _GROWTH = 4
-"""An interval is not longer than the steps so far over this: a short training is seen, too."""
+"""An interval is not longer than the steps so far over this: short trainings are sampled, too."""
 _REMEMBERED = 11
 """Costs whose median counts; a single one may hold a pause of the whole machine."""
 
@@ -34,7 +34,7 @@ class Schedule:
         return count >= self.next
 
     def take(self, count: int) -> None:
-        """The step is sampled; sets when the next one is."""
+        """The step is sampled; schedules the next one."""
         is_start = count + 1 < FIRST or (count + 1 < DENSE and self._is_affordable(count + 1))
         self.next = count + (1 if is_start else min(self.interval, max(1, count // _GROWTH)))
 
@@ -42,7 +42,7 @@ class Schedule:
         self._costs.append(seconds)
 
     def pass_time(self, seconds: float) -> None:
-        """Of one step; the mean of several will do."""
+        """Of one step; a mean of several is fine."""
         self._durations.append(seconds)
 
     @property

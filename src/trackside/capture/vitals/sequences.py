@@ -100,7 +100,7 @@ def _without_masks(inputs: list[Any]) -> list[Any]:
 
 
 def _without_labels(inputs: list[Any], target: Any) -> list[Any]:
-    """The last one that is the target itself was given to compute the loss by."""
+    """The last one that is the target itself was passed for computing the loss."""
     labels = [number for number, each in enumerate(inputs) if (each == target).all()]
     return inputs[: labels[-1]] + inputs[labels[-1] + 1 :] if labels else inputs
 

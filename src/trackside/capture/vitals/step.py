@@ -1,4 +1,4 @@
-"""One step as vitals see it, and what was found in it."""
+"""One step of vitals, and its figures."""
 
 import time
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ class Taken:
     num_terms: int = 0
 
     def see_term(self, call: LossCall) -> None:
-        """What each loss comes to: their sum may be what is trained on."""
+        """The value of each loss: their sum may be the objective."""
         if call.value is not None and self.num_terms < _MOST_TERMS:
             name = f"loss_term/{self.num_terms}.{call.function}"
             self.pack.add_named([name], [call.value.clone()])
@@ -49,7 +49,7 @@ class VitalsStep:
     schedule: Schedule | None = None
     """Set if the step's forward is sampled."""
     spent: float = 0.0
-    """Seconds of ours."""
+    """Seconds spent by vitals."""
     taken: Taken | None = None
 
     def take(self) -> Taken:
@@ -63,7 +63,7 @@ class VitalsStep:
 
 
 class RunningStep:
-    """The step that runs. It is made when something is filed in it: in most steps nothing is."""
+    """The running step. Created when something is recorded in it: in most steps nothing is."""
 
     def __init__(self) -> None:
         self.facts: tuple[int, ModeKeys, int, bool, int] | None = None

@@ -1,6 +1,6 @@
 """Watches backwards and optimizer steps, and decides which of them are sampled.
 
-An update of the weights has a schedule of its own: with gradient accumulation most steps have none.
+An update of the weights has its own schedule: with gradient accumulation most steps have none.
 """
 
 import time
@@ -25,9 +25,9 @@ from trackside.capture.vitals.step import RunningStep, VitalsStep
 
 
 class Updates:
-    """Files everything into the step that is `running`.
+    """Records everything in the `running` step.
 
-    What is called in every step returns at once if nothing is sampled; the rest is guarded.
+    Functions called in every step return at once if nothing is sampled; the rest is guarded.
     """
 
     def __init__(self, failures: Failures, facts: AnatomyFacts, running: RunningStep) -> None:
@@ -124,7 +124,7 @@ class Updates:
 
     @guarded
     def _end_update(self, optimizer: Optimizer, with_closure: bool) -> None:
-        """With a closure the gradients are there when `step` returns, and not before."""
+        """With a closure the gradients exist when `step` returns, and not before."""
         began = time.perf_counter()
         watched = self._watched(optimizer)
         step = self._running.get()

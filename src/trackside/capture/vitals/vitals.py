@@ -1,7 +1,7 @@
 """Vitals: the few figures that show a training's health, sampled automatically at little cost.
 
-Decides which steps are sampled and files the results. What is measured, and how, is in the modules
-beside this one; lasting facts go to `anatomy_facts.py`.
+Decides which steps are sampled and records the results. The modules next to this one measure;
+lasting facts go to `anatomy_facts.py`.
 """
 
 import time
@@ -45,7 +45,7 @@ from trackside.capture.writing.segments import StepRecord
 
 COLLECTION = VITALS.rstrip("/")
 _AMOUNTS = (torch.uint8, torch.int8, torch.int16, torch.int32)
-"""Whole numbers that may be pixels. Class and token numbers are int64 as a rule."""
+"""Integers that may be pixels. Class and token numbers are usually int64."""
 
 
 class Vitals:

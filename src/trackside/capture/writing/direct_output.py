@@ -1,8 +1,8 @@
 """Writes large files past the page cache.
 
 Through the cache, each byte is copied into a page that the kernel first has to find: with memory
-full of other files that takes longer than the disk, on cores that training could use, and it
-throws out the data set that training reads.
+full of other files that takes longer than the disk, on cores that training could use, and it evicts
+the data set that training reads.
 """
 
 import errno
@@ -22,7 +22,7 @@ _REFUSED = (errno.EINVAL, errno.ENOTSUP)
 
 
 class DirectOutput:
-    """Owns one buffer; for one thread. Where a file system knows no such writing, as usual."""
+    """Owns one buffer; for one thread. Writes as usual if the file system does not support it."""
 
     def __init__(self) -> None:
         self._buffer = np.frombuffer(mmap.mmap(-1, _CHUNK_BYTES), np.uint8)
@@ -61,7 +61,7 @@ def _write(descriptor: int, data: Any) -> None:
 
 
 def _switch(descriptor: int, *, on: bool) -> bool:
-    """Whether that changed anything."""
+    """Whether the flags changed."""
     flags = fcntl.fcntl(descriptor, fcntl.F_GETFL)
     wanted = flags | _O_DIRECT if on else flags & ~_O_DIRECT
     if wanted == flags:

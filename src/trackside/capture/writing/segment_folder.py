@@ -1,4 +1,4 @@
-"""The folder a worker's files are written to: whole under their names, or not there at all."""
+"""The folder of a worker's files: complete under their names, or not there at all."""
 
 import os
 import time
@@ -13,7 +13,7 @@ from trackside.capture.writing.segments import Skipped, StepRecord, lay_out, wri
 from trackside.files.durable import sync_folder
 
 _LARGE_BYTES = 4 << 20
-"""From here on a segment is not left in the page cache, if its writer is free to wait."""
+"""From this size on a segment is not left in the page cache, if its writer may wait."""
 
 
 class SegmentFolder:
@@ -35,7 +35,7 @@ class SegmentFolder:
     def write(
         self, records: Sequence[StepRecord], direct: DirectOutput | None = None
     ) -> list[Skipped]:
-        """One segment of these records; returns the tensors that have no stored form.
+        """One segment of these records; returns the tensors that cannot be stored.
 
         With `direct`, the caller waits for the disk if the segment is large.
         """
@@ -61,7 +61,7 @@ class SegmentFolder:
         return segment.skipped
 
     def put(self, name: str, data: bytes) -> None:
-        """A small file; one of that name is replaced."""
+        """A small file; an existing one is replaced."""
         path = self.path / name
         temporary = _temporary(path)
         descriptor = _create(temporary)
@@ -70,7 +70,7 @@ class SegmentFolder:
         os.replace(temporary, path)
 
     def sync_one(self) -> None:
-        """Make the oldest segment that is not known to be on disk last through a power cut."""
+        """Make the oldest segment durable that is not known to be on disk."""
         try:
             descriptor = os.open(self._unsynced.popleft(), os.O_RDONLY)
         except (FileNotFoundError, IndexError):
@@ -88,7 +88,7 @@ class SegmentFolder:
 
 
 def _temporary(path: Path) -> Path:
-    # The form that folder stores and uploads know to leave alone.
+    # The form of name that folder stores and uploads ignore.
     return path.with_name(f".trackside-{os.getpid()}-{path.name}.part")
 
 

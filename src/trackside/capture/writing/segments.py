@@ -32,9 +32,8 @@ _PARTS_PER_WRITE = 1024  # IOV_MAX on Linux and macOS
 class StepRecord:
     """What one worker saved of one step. A step may come in several records; readers merge them.
 
-    Tensors are on the CPU and owned by the record: they do not change afterwards.
-    One with several names (the output of one module is the next one's input) is
-    written once.
+    Tensors are on the CPU and owned by the record: they do not change afterwards. One with several
+    names (the output of one module is the next one's input) is written once.
     """
 
     step: int
@@ -98,20 +97,20 @@ def write_parts(descriptor: int, parts: Sequence[Any]) -> None:
 
 
 def record_size(record: StepRecord) -> int:
-    """Bytes the record keeps in memory, near enough to bound a queue."""
+    """Approximate bytes of the record in memory, to bound a queue."""
     size = record.size_bytes
     if size is None:
         distinct = {id(tensor): tensor for tensor in record.tensors.values()}
         size = sum([tensor.nbytes for tensor in distinct.values()])
     if record.matrix is not None:
         size += record.matrix.nbytes
-    # What the dictionaries and small objects cost, measured with tracemalloc.
+    # The cost of dictionaries and small objects, measured with tracemalloc.
     return size + 1024 + 200 * (len(record.tensors) + len(record.scalars) + len(record.shapes))
 
 
 @dataclass(slots=True)
 class _Column:
-    """One entry of the file: what one tensor was at some steps, equal in type and shape."""
+    """One entry of the file: one tensor at some steps, equal in type and shape."""
 
     name: str
     dtype: str
@@ -144,7 +143,7 @@ class _Column:
 
 
 class _Layout:
-    """Sorts records into columns, then lays the columns out behind a header."""
+    """Sorts records into columns, then lays the columns out after a header."""
 
     def __init__(self, worker: str) -> None:
         self.skipped: list[Skipped] = []

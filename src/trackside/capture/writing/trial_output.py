@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 
 def rank_and_size() -> tuple[int, int]:
-    """Of the process group if there is one by now; a lone process is 0 of 1."""
+    """Of the process group if it exists by now; a single process is 0 of 1."""
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         return torch.distributed.get_rank(), torch.distributed.get_world_size()
     horovod = sys.modules.get("horovod.torch")
@@ -27,7 +27,7 @@ def rank_and_size() -> tuple[int, int]:
 
 
 def claim(folder: Path) -> bool:
-    """Be the one writer among processes that form no group. A dead process loses its claim."""
+    """Become the one writer among processes without a group. A dead process loses its claim."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / CLAIM
     for _ in range(2):
@@ -62,7 +62,7 @@ def _is_alive(path: Path) -> bool:
 
 
 class TrialOutput:
-    """Refuses a location that holds a finished trial."""
+    """Refuses a location with a finished trial."""
 
     def __init__(
         self, out_dir: str, *, rank: int, num_workers: int, all_write: bool, dry_run: bool

@@ -1,4 +1,4 @@
-"""Sends finished capture files from a folder of this machine to an object store."""
+"""Uploads finished capture files from a local folder to an object store."""
 
 import os
 import time
@@ -14,11 +14,11 @@ _LOOK_SECONDS = 0.02
 
 
 class Uploader:
-    """Owns one thread. The folder is the queue: what is in it is not yet in the store.
+    """Owns one thread. The folder is the queue: its files are not yet in the store.
 
-    So a store that is away costs disk and no memory, and what one process leaves behind the next
-    one with the same folder sends. Files go in the order of their names, each once; then they are
-    removed here.
+    So an unreachable store costs disk space but no memory, and the next process with the same
+    folder uploads what one process left. Files are uploaded in the order of their names, each once;
+    then they are removed here.
     """
 
     def __init__(self, folder: Path, target: Location) -> None:
@@ -40,7 +40,7 @@ class Uploader:
         self._worker.wake()
 
     def flush(self, timeout: float) -> None:
-        """Wait until nothing is left to send, for so long at most."""
+        """Wait until nothing is left to upload, for so long at most."""
         deadline = time.monotonic() + timeout
         self._worker.wake()
         while self._waiting() and time.monotonic() < deadline:
@@ -51,7 +51,7 @@ class Uploader:
         return len(self._waiting())
 
     def close(self, timeout: float) -> None:
-        """Send what is there, trying for so long at most; `num_waiting` then says what is left."""
+        """Upload the rest, trying for so long at most; `num_waiting` is what is left then."""
         with suppress(OSError, TracksideError):  # `failure` has it
             self._worker.close(timeout, retry_for=timeout)
 
@@ -61,7 +61,7 @@ class Uploader:
                 self._target.store.put(self._target.child(self._name(path)).key, path)
                 path.unlink(missing_ok=True)
             except (OSError, TracksideError) as error:
-                if path.exists():  # else another process of the same worker has just sent it
+                if path.exists():  # otherwise another process has just uploaded it
                     self.num_failures += 1
                     self.failure = self.failure or error
                     raise

@@ -1,4 +1,4 @@
-"""Takes step records from the training thread and rolls them into segments behind its back."""
+"""Takes step records from the training thread and writes them as segments in the background."""
 
 import hashlib
 import json
@@ -30,10 +30,11 @@ from trackside.storage.locate import Location, locate
 logger = logging.getLogger(__name__)
 
 _AGE_GROWTH = 200
-"""A segment may be as old as the run's age over this: readers of a young run see it live, and a
-run of a day makes thousands of files, not tens of thousands."""
+"""A segment may be as old as the run's age over this: readers of a young run see it live, and a run
+of a day creates thousands of files, not tens of thousands.
+"""
 _OLDEST = 10
-"""Times `age_seconds`: where that growth ends."""
+"""Multiple of `age_seconds` at which that growth ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class WriterLimits:
 
 @dataclass(frozen=True, slots=True)
 class WriterReport:
-    """What became of the records so far."""
+    """What happened to the records so far."""
 
     num_segments: int
     num_bytes: int
@@ -59,7 +60,7 @@ class WriterReport:
     """Files not yet in the object store; they stay in `folder` and go with the next run."""
     folder: Path
     failure: Exception | None
-    """The first of all that went wrong."""
+    """The first error."""
 
 
 class SegmentWriter:
@@ -93,7 +94,7 @@ class SegmentWriter:
         target = locate(out_dir, home=home)
         self._folder = SegmentFolder(target.local or _staging(home, target, worker), worker)
         self._uploader = None if target.local else Uploader(self._folder.path, target)
-        # What goes to a store is read again at once: it had better be in the page cache.
+        # Files for a store are read again at once: keep them in the page cache.
         self._direct = DirectOutput() if self._uploader is None else None
         self._started = time.monotonic()
         self._num_segments = self._num_bytes = self._num_spilled = self._num_lost = 0
@@ -143,11 +144,11 @@ class SegmentWriter:
             self._write([record], size)
 
     def put_collections(self, collections: str | Mapping[str, Any]) -> None:
-        """File the JSON of `CollectionManager`; a later one replaces it."""
+        """Store the JSON of `CollectionManager`; a later one replaces it."""
         self.put_file(self._collections_file, collections)
 
     def put_anatomy(self, anatomy: Mapping[str, Any]) -> None:
-        """File what is known of the training; a later one replaces it."""
+        """Store what is known about the training; a later one replaces it."""
         self.put_file(self._anatomy_file, anatomy)
 
     def put_file(self, name: str, content: str | Mapping[str, Any]) -> None:
@@ -174,7 +175,7 @@ class SegmentWriter:
             )
 
     def flush(self, timeout: float) -> None:
-        """Wait until readers can see what was handed over, for so many seconds at most."""
+        """Wait until readers can see what was passed, for so many seconds at most."""
         if os.getpid() != self._pid:
             return
         deadline = time.monotonic() + timeout
@@ -187,7 +188,7 @@ class SegmentWriter:
             self._uploader.flush(max(0.0, deadline - time.monotonic()))
 
     def close(self, end_marker: bool = True, *, timeout: float = 60.0) -> WriterReport:
-        """Write what is left, mark the end, and send it off, for so many seconds at most."""
+        """Write the rest, mark the end, and upload it, for so many seconds at most."""
         deadline = time.monotonic() + timeout
         with self._wake:
             first, self._closing = not self._closing, True
@@ -223,10 +224,10 @@ class SegmentWriter:
 
     def _run(self) -> None:
         while self._take_turn():
-            pass  # a turn keeps nothing: what it wrote is free for use when it ends
+            pass  # no references are kept: written memory is reusable when the turn ends
 
     def _take_turn(self) -> bool:
-        """Wait for something to do and do it; False when the writer is closed and all is done."""
+        """Wait for work and do it; False when the writer is closed and everything is done."""
         with self._wake:
             woken = self._is_due() or self._wake.wait(self._seconds_left())
             closing, self._is_busy = self._closing, True
@@ -286,7 +287,7 @@ class SegmentWriter:
     ) -> None:
         """Called by the writer's thread, and by the training thread when memory is full.
 
-        That one must not wait for the disk, so it leaves it to the page cache.
+        The latter must not wait for the disk, so it uses the page cache.
         """
         try:
             skipped = self._folder.write(records, direct)
@@ -330,6 +331,6 @@ class SegmentWriter:
 
 
 def _staging(home: Path, target: Location, worker: str) -> Path:
-    """The same for every process that writes there as this worker: it sends what others left."""
+    """The same for every process that writes there as this worker: it uploads what others left."""
     name = hashlib.sha256(f"{target.uri} {worker}".encode()).hexdigest()[:16]
     return home / "capture" / name

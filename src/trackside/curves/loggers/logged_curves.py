@@ -1,4 +1,4 @@
-"""Event files for what readers give: one per run, within bounds whatever a script logs."""
+"""Writes logged values to event files: one per run, within limits whatever a script logs."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ MOST_POINTS = 5_000_000
 
 
 class LoggedCurves:
-    """Files of this process; one that takes over starts others. Not thread-safe."""
+    """Files of this process; a successor starts new ones. Not thread-safe."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -21,7 +21,7 @@ class LoggedCurves:
         self._num_points = 0
 
     def add(self, point: Logged) -> bool:
-        """False if the limit is reached."""
+        """False when the limit is reached."""
         tag = point.tag[:MOST_NAME]
         if self._num_points >= MOST_POINTS or not self._knows(point.run, tag):
             return False

@@ -1,5 +1,4 @@
-"""What readers of loggers' files get and return. The input is untrusted: the files may hold
-anything."""
+"""Inputs and results of the readers of loggers' files. The files are untrusted."""
 
 import json
 import math
@@ -32,7 +31,7 @@ class Logged:
 
 
 class Unreadable(ValueError):
-    """A file that is not what its name says, or too large: it is skipped until it changes."""
+    """The file is not what its name says, or too large: it is skipped until it changes."""
 
 
 class Seen(Protocol):
@@ -56,7 +55,7 @@ class LoggerFile:
 
     @property
     def time(self) -> float:
-        """Of points that have none: when the file was last written."""
+        """For points without a time: when the file was last written."""
         return self.seen.mtime_ns / 1e9
 
     @contextmanager
@@ -69,24 +68,25 @@ class LoggerFile:
 
 
 State = dict[str, Any]
-"""How far a file was read, as JSON: each reader's own. An empty one means from the start."""
+"""How far a file was read, as JSON: specific to each reader. Empty means from the start."""
 
 
 class Reader(Protocol):
-    """Gives what is new since `state`, which it moves on. `Unreadable`, and `OSError`, cost the
-    file only."""
+    """Returns new values since `state`, and advances it. `Unreadable` and `OSError` affect only the
+    file.
+    """
 
     def __call__(self, file: LoggerFile, state: State) -> Iterator[Logged]: ...
 
 
 def position(state: State, name: str) -> int:
-    """A number of the state; 0 where it is missing or damaged."""
+    """A number in the state; 0 if missing or damaged."""
     found = state.get(name)
     return found if isinstance(found, int) and 0 <= found < MOST_STEP else 0
 
 
 def number(value: Any) -> float | None:
-    """What may be drawn; NaN and infinities too, since they are worth seeing."""
+    """A value for a curve; NaN and infinities too, since they are worth seeing."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:

@@ -2,7 +2,7 @@
 grow.
 
 A damaged or malicious file affects only itself: readers limit what they read at a time,
-`LoggedCurves` how many points it gives. A supervisor that takes over continues where the last one
+`LoggedCurves` the number of points. A supervisor that takes over continues where the last one
 stopped.
 """
 
@@ -22,9 +22,9 @@ logger = logging.getLogger(__name__)
 
 MOST_FILES = 500
 BUSY_SECONDS = 1.0
-"""After which the other files wait for the next scan, …"""
+"""After this long the other files wait for the next scan, …"""
 LAST_SECONDS = 30.0
-"""… and when there is none."""
+"""… and if there is none."""
 _WANDB = re.compile(r"(?:.*/)?run-[^/]+\.wandb")
 _DATABASE = re.compile(r".*\.(?:db|sqlite|sqlite3)")
 _MLRUNS = re.compile(r"(?:.*/)?\d{1,20}/[0-9a-f]{32}/metrics/.+")
@@ -63,7 +63,7 @@ class LoggerFiles:
     def __init__(
         self, folder: ScriptFolder, list_files: Callable[[], SeenFiles], curves: Path, state: Path
     ) -> None:
-        """`list_files` lists what the script made; points go to event files below `curves`."""
+        """`list_files` lists the script's files; points go to event files below `curves`."""
         self._folder = folder
         self._list_files = list_files
         self._out = LoggedCurves(curves)
@@ -128,7 +128,7 @@ class LoggerFiles:
         return True
 
     def _read(self, file: LoggerFile, reader: Reader) -> bool:
-        """Whether there is more."""
+        """Whether there is more to read."""
         state = self._states[file.path]
         before = dict(state)
         self.is_used |= _WANDB.fullmatch(file.path) is not None
@@ -147,7 +147,7 @@ class LoggerFiles:
 
 
 def _kept(path: Path) -> tuple[dict[str, State], bool]:
-    """As an earlier supervisor left it."""
+    """The state of an earlier supervisor."""
     content = damaged_files.read_object(path) or {}
     files = content.get("files")
     states = files.items() if isinstance(files, dict) else ()

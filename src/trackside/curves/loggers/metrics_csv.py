@@ -25,7 +25,7 @@ STEPS = ("step", "global_step", "iteration", "iter", "epoch")
 MOST_COLUMNS = 500
 MOST_HEAD_BYTES = 64 << 10
 MOST_READ_BYTES = 4 << 20
-"""At a time; the rest waits for the next."""
+"""Per pass; the rest waits for the next."""
 
 
 def read(file: LoggerFile, state: State) -> Iterator[Logged]:

@@ -29,10 +29,10 @@ from trackside.curves.loggers.logged_values import (
 HEAD = b"SQLite format 3\x00"
 MOST_BYTES = 128 << 20
 MOST_ROWS = 20_000
-"""At a time; the rest waits for the next."""
+"""Per pass; the rest waits for the next."""
 _MOST_TEXT_BYTES = 1 << 20
 _MOST_STEPS = 5_000
-"""Times a thousand instructions of SQLite's: a second or so."""
+"""Thousands of SQLite instructions: about a second."""
 
 _MLFLOW = """
     SELECT m.rowid, m.key, m.value, m.is_nan, m.step, m.timestamp / 1000.0, r.name, m.run_uuid
@@ -55,7 +55,7 @@ def read(file: LoggerFile, state: State) -> Iterator[Logged]:
         try:
             with _opened(Path(folder) / "copy") as database:
                 yield from _points(database, file, state)
-        except (sqlite3.Error, UnicodeDecodeError) as error:  # its own words may be damaged too
+        except (sqlite3.Error, UnicodeDecodeError) as error:  # its own text may be damaged too
             raise Unreadable(f"SQLite says: {error}") from None
         state["again"] = position(state, "row") - before >= MOST_ROWS
 

@@ -67,7 +67,7 @@ class Printed:
 
 
 def may_have_some(block: bytes) -> bool:
-    """A quick no for most of what is printed."""
+    """Quickly excludes most of the output."""
     return _HINT.search(block) is not None or b"%|" in block
 
 
@@ -84,7 +84,7 @@ def parse(line: str) -> Bar | Printed | None:
 def _of_bar(found: "re.Match[str]") -> Bar:
     at, of = int(found["at"]), int(found["of"])
     postfix = found["postfix"] or ""
-    if "v_num=" in postfix:  # Lightning's: it has loggers of its own
+    if "v_num=" in postfix:  # Lightning's: it has its own loggers
         return Bar("", at, of)
     if in_words := dict(_values(_WORD, found["about"])):
         return Bar("", at, of, in_words)
@@ -113,7 +113,7 @@ def _of_keras(text: str) -> Printed | None:
     found = _KERAS.match(text) if "s/" in text else None
     if found is None:
         return None
-    # On the way through an epoch they are means so far, drawn over and over.
+    # During an epoch they are running means, drawn repeatedly.
     return Printed(dict(_values(_IN_KERAS, found[3])) if found[1] == found[2] else {})
 
 

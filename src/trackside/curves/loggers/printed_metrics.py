@@ -1,7 +1,7 @@
 """Metrics that a script prints, stored as curves if it logs in no other way.
 
 `printed_lines` parses a line; here it gets a step and a time. A job with metric definitions
-(`log_metrics.py`) needs none of this.
+(`log_metrics.py`) does not use this.
 """
 
 import logging
@@ -23,9 +23,9 @@ logger = logging.getLogger(__name__)
 
 MOST_BARS = 100
 BUSY_SECONDS = 0.1
-"""After which the rest of a log waits for the next pass, …"""
+"""After this long the rest of a log waits for the next pass, …"""
 LAST_SECONDS = 30.0
-"""… and when there is none."""
+"""… and if there is none."""
 _PLACE = "offset"
 _BANNER = b" Invoking user script"
 
@@ -89,7 +89,7 @@ class PrintedMetrics:
             durable.write_json(self._path, self._state.as_json())
 
     def _is_still(self) -> bool:
-        """Nothing was printed, and all that was is searched."""
+        """Nothing new was printed, and everything is searched."""
         try:
             num_bytes = self._times.stat().st_size
         except FileNotFoundError:
@@ -110,7 +110,7 @@ class PrintedMetrics:
 
 
 class _State:
-    """What of the lines before is needed to know the next ones' steps."""
+    """What earlier lines say about the steps of the next ones."""
 
     def __init__(self, kept: dict[str, Any]) -> None:
         self.offsets: dict[str, int] = {_PLACE: position(kept, _PLACE)}
@@ -142,11 +142,11 @@ class _State:
 
     @property
     def has_started(self) -> bool:
-        """A curve exists and is continued: half of one would mislead."""
+        """A curve exists and is continued: half of one would be misleading."""
         return bool(self._counts or self._bars)
 
     def is_banner(self, line: bytes) -> bool:
-        """The toolkit's words on what it starts, with hyperparameters and arguments."""
+        """The toolkit's lines about what it starts, with hyperparameters and arguments."""
         self._in_banner = line.endswith(_BANNER) or (self._in_banner and line.startswith(b"  "))
         return self._in_banner
 

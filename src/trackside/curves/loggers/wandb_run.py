@@ -1,7 +1,7 @@
-"""The log that wandb writes for a run, online or not: `run-ID.wandb`.
+"""wandb's log of a run, online or not: `run-ID.wandb`.
 
 A header of seven bytes, then blocks of 32 KiB with records that may span several, as in LevelDB's
-log; each a protocol-buffer message. Only records of history count, which `wandb.log` makes. Field
+log; each a protocol-buffer message. Only history records count, which `wandb.log` writes. Field
 numbers are those of wandb_internal.proto.
 """
 
@@ -30,9 +30,9 @@ _BLOCK_BYTES = 1 << 15
 _RECORD = struct.Struct("<IHB")
 _DAMAGED, _FULL, _FIRST, _LAST = 0, 1, 2, 4
 MOST_RECORD_BYTES = 4 << 20
-"""Larger ones are passed over."""
+"""Larger ones are skipped."""
 MOST_READ_BYTES = 8 << 20
-"""At a time; the rest waits for the next."""
+"""Per pass; the rest waits for the next."""
 
 _HISTORY, _ITEM, _STEP = 2, 1, 2
 _KEY, _NESTED_KEY, _VALUE = 1, 2, 16
@@ -53,7 +53,7 @@ def read(file: LoggerFile, state: State) -> Iterator[Logged]:
 
 
 def records(data: bytes, start: int) -> Iterator[tuple[bytes, int]]:
-    """Each whole record and where it ends, of bytes that begin at this offset of the file."""
+    """Each complete record and its end, in bytes that start at this offset of the file."""
     parts: list[bytes] = []
     at, found_one = start, False
     for kind, content, at in _fragments(data, start):
@@ -68,13 +68,13 @@ def records(data: bytes, start: int) -> Iterator[tuple[bytes, int]]:
             found_one = True
             yield b"".join(parts) if sum(map(len, parts)) <= MOST_RECORD_BYTES else b"", at
             parts = []
-    # One that is longer than all that was read is passed over.
+    # One longer than everything read is skipped.
     if len(data) == MOST_READ_BYTES and not found_one:
         yield b"", min(at, start + len(data))
 
 
 def _fragments(data: bytes, start: int) -> Iterator[tuple[int, bytes, int]]:
-    """Kind, content and end of each whole piece of a record.
+    """Kind, content and end of each complete fragment of a record.
 
     One with a wrong checksum costs its block, as in LevelDB: its length may be wrong too.
     """
@@ -129,7 +129,7 @@ def _points(history: bytes, run: str, time: float) -> Iterator[Logged]:
 
 
 def _item(content: bytes) -> tuple[str, object]:
-    """A value, and its name; of nested ones the path."""
+    """A value, and its name; the path of a nested one."""
     key, nested, value = b"", [], b""
     for field, kind, data in wire.fields(content):
         if kind != wire.BYTES:
@@ -145,7 +145,7 @@ def _item(content: bytes) -> tuple[str, object]:
 
 
 def _value(data: bytes) -> object:
-    """wandb writes what JSON has no word for as text."""
+    """wandb writes values that JSON lacks as text."""
     if data in (b'"NaN"', b'"Infinity"', b'"-Infinity"'):
         return float(data.strip(b'"'))
     return json_value(data)

@@ -1,9 +1,9 @@
-"""How an action may end other than well."""
+"""Errors of actions: those worth a retry, and final ones."""
 
 
 class Passing(Exception):
-    """It did not work now: another try may."""
+    """A temporary error: a retry may succeed."""
 
 
 class Refused(Exception):
-    """It will not work, however often it is tried."""
+    """A permanent error: a retry cannot succeed."""

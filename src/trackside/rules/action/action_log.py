@@ -1,6 +1,6 @@
-"""`actions.jsonl`: a line before an action is taken, and one for how it went.
+"""`actions.jsonl`: one line before an action is taken, and one with its result.
 
-So an evaluator that takes over knows what was done, and what may have been.
+An evaluator that takes over can tell what was done, and what may have been.
 """
 
 import json
@@ -19,10 +19,10 @@ ActionKey = tuple[RuleKey, str]
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """An action of one rule, as far as it is on record."""
+    """An action of one rule, as recorded."""
 
     finding: Finding
-    """What it was taken for."""
+    """The finding that triggered it."""
     is_settled: bool = False
 
 
@@ -51,8 +51,9 @@ class ActionLog:
         self._enter(line)
 
     def _read(self) -> None:
-        """What an earlier evaluator wrote. A damaged line is skipped: what it recorded may be done
-        again, which is better than never."""
+        """Read what an earlier evaluator wrote. A damaged line is skipped: its action may be
+        repeated, which is better than losing it.
+        """
         num_damaged = 0
         for line in _lines(self._path):
             try:
@@ -83,7 +84,7 @@ class _Line:
 
 
 def _lines(path: Path) -> list[bytes]:
-    """Whole ones: a torn one was never acted upon."""
+    """Complete lines only: a partial one was never acted upon."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:

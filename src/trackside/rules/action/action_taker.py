@@ -1,7 +1,7 @@
 """Takes a rule's actions when it fires: each once per rule and job, even if a process dies.
 
-What is quick and local is done on the spot; mail, webhook and command wait for nothing, and nothing
-waits for them. An action that does not work is on record and hurts no rule.
+Quick local actions run at once; mail, webhook and command run in a thread. A failed action is
+recorded and does not affect the rule.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ from trackside.rules.watched_job import WatchedJob
 
 
 class ActionTaker:
-    """`close` it: what is under way goes on until then."""
+    """Call `close`: actions under way continue until then."""
 
     def __init__(self, job: WatchedJob) -> None:
         self._job = job
@@ -35,14 +35,14 @@ class ActionTaker:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a rule may still fire that something is to be done for."""
+        """Whether a rule with actions may still fire."""
         armed = ((name, action.key) for name, actions in self._armed.items() for action in actions)
         return any(key not in self._log.taken for key in armed)
 
     def arm(self, name: RuleKey, rule: RuleConfiguration) -> None:
-        """Know what to do when this rule fires; `ValueError` when that cannot be read.
+        """Register the rule's actions; `ValueError` when they cannot be parsed.
 
-        What an evaluator before us was about to do is done now.
+        Actions that an earlier evaluator had started but not finished are taken now.
         """
         if name in self._armed:
             return
@@ -60,7 +60,7 @@ class ActionTaker:
                 self._act(key, action, taken.finding)
 
     def take(self, finding: Finding) -> None:
-        """Its rule has fired. Whatever was done for it before is not done again."""
+        """Take the actions of a rule that fired, except those taken before."""
         for action in self._armed.get(finding.key, ()):
             key = (finding.key, action.key)
             if key not in self._log.taken:
@@ -68,7 +68,7 @@ class ActionTaker:
                 self._act(key, action, finding)
 
     def close(self) -> None:
-        """Return when everything was done or given up, which takes minutes at most."""
+        """Return when every action was done or given up, which takes minutes at most."""
         self._queue.close()
 
     def _act(self, key: ActionKey, action: Action, finding: Finding) -> None:

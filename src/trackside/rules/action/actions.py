@@ -1,6 +1,6 @@
-"""What is to be done when a rule fires, read from `action_json` in every spelling in use.
+"""Parses a rule's actions from `action_json`, in every spelling in use.
 
-Decides nothing about when; `action_taker.py` does it.
+`action_taker.py` decides when to take them.
 """
 
 import json
@@ -18,7 +18,7 @@ _FORM = """write a list such as [{"name": "stoptraining"}, {"name": "email", "en
 @dataclass(frozen=True, slots=True)
 class StopTraining:
     prefix: str = ""
-    """Of the name of the job to stop; the rule's own when it fits, or when there is none."""
+    """Prefix of the name of the job to stop; the rule's own job if it matches, or if empty."""
 
     @property
     def key(self) -> str:
@@ -52,14 +52,14 @@ class SaveFlightRecorder:
 
 @dataclass(frozen=True, slots=True)
 class Notify:
-    """Everything else, text messages among it: the webhook's receiver knows what to do."""
+    """Every other action, text messages included: the webhook's receiver handles it."""
 
     name: str
     details: Mapping[str, Any] = field(default_factory=dict)
     url: str = ""
-    """Where to; the one in the settings when not given."""
+    """The address; the one in the settings if not given."""
     secret_variable: str = ""
-    """Of the job's environment: what signs a call of `url`."""
+    """The variable of the job's environment with the secret that signs calls to `url`."""
 
     @property
     def key(self) -> str:
@@ -70,16 +70,16 @@ Action = StopTraining | Email | Command | SaveFlightRecorder | Notify
 
 
 def actions_of(parameters: Mapping[str, str]) -> tuple[Action, ...]:
-    """Of a rule's parameters. `ValueError` with what is wrong and the way out."""
+    """Actions in a rule's parameters. `ValueError` says what is wrong and how to fix it."""
     actions = list(parse_actions(parameters.get("action_json") or ""))
     if parse_bool(parameters.get("stop_training_on_fire") or None):
-        # The parameter of StalledTrainingRule that is older than actions.
+        # A parameter of StalledTrainingRule that predates actions.
         actions.append(StopTraining(_plain(parameters.get("training_job_name_prefix"))))
     return tuple(dict.fromkeys(actions))
 
 
 def parse_actions(text: str) -> tuple[Action, ...]:
-    """The SDK escapes its quotes, so that its JSON is none; one action may stand without a list."""
+    """The SDK escapes its quotes, which makes it invalid JSON; a single action needs no list."""
     if _plain(text) == "":
         return ()
     try:
@@ -139,7 +139,7 @@ def _plain(value: Any) -> str:
 
 
 class _Frozen(dict[str, Any]):
-    """Members as they came, in an action that can be distinguished from another."""
+    """Fields as received, hashable so that actions can be compared."""
 
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(json.dumps(self, sort_keys=True))

@@ -1,6 +1,6 @@
-"""What a notification says about a job: what was found, and how it ended.
+"""Composes notifications about a job: its findings and its result.
 
-Pure: composed from the job's own records. `notifications.py` sends it.
+Pure: made from the job's own records. `notifications.py` sends them.
 """
 
 import json
@@ -16,7 +16,7 @@ from trackside.texts.terminal_text import one_line
 from trackside.texts.truncation import shortened
 
 MOST_FINDINGS = 10
-"""In one message; the others are counted."""
+"""Findings in one message; the others are only counted."""
 _SENTENCE_MOST = 400
 _SAID = re.compile(r'ErrorMessage "(.*?)"?(?:\n|$)', re.DOTALL)
 
@@ -28,18 +28,18 @@ class Alert:
     job: str
     status: str
     subject: str
-    """One line: the job and what became of it."""
+    """One line: the job and its result."""
     reason: str
     """One sentence; empty when there is nothing to say."""
     findings: tuple[Finding, ...]
     num_findings: int
-    """In all, sent or not."""
+    """Total number, listed or not."""
     look: tuple[str, ...]
-    """Commands that show more."""
+    """Commands that show more details."""
 
     @property
     def text(self) -> str:
-        """For people, with an end of line."""
+        """As text that ends with a newline."""
         parts = [self.subject + (f": {self.reason}" if self.reason else ".")]
         if self.findings:
             left = self.num_findings - len(self.findings)
@@ -50,7 +50,7 @@ class Alert:
 
     @property
     def record(self) -> dict[str, Any]:
-        """For programs."""
+        """As JSON-compatible data."""
         return {
             "event": self.event,
             "job": self.job,
@@ -77,7 +77,7 @@ def of_finding(job: str, status: str, finding: Finding) -> Alert:
 
 
 def of_end(job: str, history: History, findings: Sequence[Finding]) -> Alert:
-    """The first findings are those that began it all."""
+    """The first findings are listed: the others often follow from them."""
     found = f" with {len(findings)} finding{'s' * (len(findings) != 1)}" if findings else ""
     more = (f"trackside report {job}",) if findings else ()
     return Alert(
@@ -118,7 +118,7 @@ def _why(history: History) -> str:
 
 
 def _sentence(reason: str) -> str:
-    """What the script said comes before the evidence."""
+    """The script's own message comes before other evidence."""
     said = _SAID.search(reason)
     text = said[1] if said else next(iter(reason.strip().splitlines()), "")
     return shortened(one_line(text), _SENTENCE_MOST)
@@ -131,7 +131,7 @@ def _line(finding: Finding) -> str:
 
 
 def _at(finding: Finding) -> str:
-    """Where: the step and the layer."""
+    """The step and the layer."""
     step = "" if finding.step is None else f" at step {finding.step}"
     worker = f" on {finding.worker}" if finding.worker not in ("", "worker_0") else ""
     return f"{step}{f' in {finding.tensor}' if finding.tensor else ''}{worker}"

@@ -1,8 +1,8 @@
-"""Whom a job that came through a server may have called: nobody on the server's own machine, nor
-in a private network, which may be the server's.
+"""Which addresses a server may call for a job: none on the server's machine or in a private
+network.
 
-A submitter writes the address, the server calls it. So addresses that mean something else there
-than outside are refused, when the job is submitted and again when a name has become an address.
+A submitter names the address and the server calls it. Addresses with a special meaning inside the
+server's network are refused, at submission and again after name resolution.
 """
 
 import socket
@@ -19,22 +19,22 @@ Address = IPv4Address | IPv6Address
 _METADATA = frozenset(
     map(ip_address, ("fd00:ec2::254", "100.100.100.200", "168.63.129.16", "192.0.0.192"))
 )
-"""Where clouds serve a machine its secrets, beyond the link-local addresses."""
+"""Cloud metadata addresses that are not link-local."""
 _TRANSLATED = IPv6Network("64:ff9b::/96")
-"""In the last four bytes is the IPv4 address that is really meant."""
+"""The NAT64 prefix: the last four bytes are the actual IPv4 address."""
 _WAY_OUT = "Name another, or have the operator allow it in TRACKSIDE_ALLOW_CALLBACKS."
 
 
 @dataclass(frozen=True, slots=True)
 class Callbacks:
-    """What the operator allows although it would be refused."""
+    """Addresses that the operator allows although they would be refused."""
 
     hosts: frozenset[str] = frozenset()
     networks: tuple[IPv4Network | IPv6Network, ...] = ()
 
     @classmethod
     def allowed_by(cls, text: str) -> "Callbacks":
-        """TRACKSIDE_ALLOW_CALLBACKS: names, addresses and networks, with commas between them."""
+        """TRACKSIDE_ALLOW_CALLBACKS: names, addresses and networks, separated by commas."""
         hosts, networks = set(), []
         for part in filter(None, map(str.strip, text.split(","))):
             try:
@@ -44,8 +44,7 @@ class Callbacks:
         return cls(frozenset(hosts), tuple(networks))
 
     def problem(self, url: str) -> str:
-        """What is wrong with an address as it is written; "" when that can only be known once its
-        name is looked up."""
+        """What is wrong with an address as written; "" if only name resolution can tell."""
         try:
             parts = urlsplit(url)
             host = (parts.hostname or "").rstrip(".")
@@ -62,14 +61,15 @@ class Callbacks:
         return ""
 
     def check(self, host: str) -> None:
-        """`Refused` when the name leads there now. `OSError` when it leads nowhere."""
+        """`Refused` if the name resolves to a forbidden address, `OSError` if to none."""
         list(self._found(host, None))
 
     def connect(
         self, place: tuple[str, int], timeout: float | None = None, *_: Any
     ) -> socket.socket:
-        """As `socket.create_connection`, to an address that was checked: a name that is looked
-        up twice may have become another one in between."""
+        """Like `socket.create_connection`, to the address that was checked: a name resolved a
+        second time may yield another.
+        """
         failure: OSError | None = None
         for family, kind, protocol, address in self._found(*place):
             connection = socket.socket(family, kind, protocol)
@@ -102,7 +102,7 @@ class Callbacks:
 
 
 def _literal(host: str) -> Address | None:
-    """In every spelling that the system takes for one: `127.1` and `0x7f000001` are loopback."""
+    """Every spelling that the system accepts: `127.1` and `0x7f000001` are loopback."""
     try:
         return ip_address(host)
     except ValueError:
@@ -114,7 +114,7 @@ def _literal(host: str) -> Address | None:
 
 
 def _meant(address: Address) -> Address:
-    """An IPv4 address may be wrapped in one of IPv6."""
+    """An IPv4 address may be embedded in an IPv6 one."""
     if isinstance(address, IPv4Address):
         return address
     if address in _TRANSLATED:

@@ -1,7 +1,7 @@
-"""The ways out of this machine and into a shell: mail, webhook, command. Each does it once.
+"""Delivers an action by mail, webhook or shell command, with one try per call.
 
-`Passing` says that another try may work; any other error is final. Nobody waits for these but the
-thread of `action_taker.py`.
+`Passing` means that a retry may succeed; any other error is final. Only the thread of
+`action_taker.py` waits for these.
 """
 
 import hashlib
@@ -50,7 +50,7 @@ def mail(address: str, subject: str, text: str, settings: Settings, delivery: st
     message["From"] = settings.smtp_from
     message["To"] = address
     message["Subject"] = " ".join(subject.split())
-    message["Message-ID"] = f"<{delivery}@trackside>"  # the same for each try: some drop copies
+    message["Message-ID"] = f"<{delivery}@trackside>"  # the same for each try: copies are dropped
     message.set_content(text)
     try:
         with _smtp(settings) as server:
@@ -67,7 +67,7 @@ def mail(address: str, subject: str, text: str, settings: Settings, delivery: st
 
 
 def mail_text(job: str, finding: Finding) -> str:
-    """The original's first line, and then what a person needs."""
+    """SageMaker's first line, then the details."""
     facts = {
         "Job": job,
         "Rule": finding.rule,
@@ -85,17 +85,18 @@ def mail_text(job: str, finding: Finding) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Where a finding is posted, and how."""
+    """The address to post a finding to, and how."""
 
     url: str
     secret: str = field(default="", repr=False)
     callbacks: Callbacks | None = None
-    """What the address is held to; None for one that is the operator's, or on his own machine."""
+    """Restrictions on the address; None for the operator's own, or on the operator's machine."""
 
 
 def call(action: Notify, spec: JobSpec, settings: Settings, *, is_remote: bool) -> Call:
-    """The operator's secret signs what goes to the operator's address; who names an address of
-    his own names a secret of his own, or none."""
+    """The operator's secret signs only calls to the operator's address; for any other address a job
+    must name a secret of its own, or calls are not signed.
+    """
     if not action.url and not settings.webhook_url:
         raise Refused(
             f"Nobody takes {action.name!r}: set TRACKSIDE_WEBHOOK_URL to an address that does."
@@ -109,7 +110,7 @@ def call(action: Notify, spec: JobSpec, settings: Settings, *, is_remote: bool) 
 
 
 def call_of(url: str, settings: Settings, *, is_remote: bool, secret: str = "") -> Call:
-    """`Refused` for an address that a job of a server may not have called."""
+    """`Refused` for an address that a server may not call for a job."""
     if url == settings.webhook_url:
         return Call(url, settings.webhook_secret)
     callbacks = Callbacks.allowed_by(settings.allow_callbacks) if is_remote else None
@@ -147,7 +148,7 @@ def post_json(call: Call, record: Mapping[str, Any], delivery: str) -> str:
 
 
 def headers(body: bytes, secret: str, delivery: str, now: float | None = None) -> dict[str, str]:
-    """The signature covers the time, so that a call cannot be played again later."""
+    """The signature covers the time, to prevent replays."""
     moment = str(int(time.time() if now is None else now))
     made = {
         "Content-Type": "application/json",
@@ -162,8 +163,9 @@ def headers(body: bytes, secret: str, delivery: str, now: float | None = None) -
 
 
 def run_command(action: Command, job: str, finding: Finding) -> str:
-    """By /bin/sh, with what was found in its environment and, as JSON, on its standard input.
-    What it prints is kept in short."""
+    """Run by /bin/sh, with the finding in its environment and, as JSON, on standard input. Its
+    output is stored shortened.
+    """
     umask = user_umask()
     process = subprocess.Popen(
         ["/bin/sh", "-c", action.command],
@@ -172,7 +174,7 @@ def run_command(action: Command, job: str, finding: Finding) -> str:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         start_new_session=True,
-        umask=-1 if umask is None else umask,  # the user's: the files that it makes are theirs
+        umask=-1 if umask is None else umask,  # files it creates belong to the user
     )
     try:
         output, _ = process.communicate(finding.to_line(), timeout=COMMAND_SECONDS)
@@ -214,14 +216,14 @@ def _smtp(settings: Settings) -> smtplib.SMTP:
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A signed call goes where the setting says and nowhere else."""
+    """A signed call goes only to the configured address."""
 
     def redirect_request(self, *_: Any) -> None:
         return None
 
 
 class _Checked(urllib.request.HTTPSHandler, urllib.request.HTTPHandler):
-    """Connects only to where `callback_addresses` let it."""
+    """Connects only to addresses that `callback_addresses` allows."""
 
     def __init__(self, callbacks: Callbacks) -> None:
         super().__init__()
@@ -243,10 +245,10 @@ class _Checked(urllib.request.HTTPSHandler, urllib.request.HTTPHandler):
         connection = kind(host, **options)
         target = getattr(request, "_tunnel_host", None)
         if target is None and not request.has_proxy():
-            # The attribute is private, but how else to connect has been asked for since Python 3.4.
+            # The attribute is private; there is no public way to replace the connect function.
             connection._create_connection = self._callbacks.connect  # type: ignore[attr-defined]
             return connection
-        # Behind a proxy it is the proxy that looks names up, perhaps others than we can.
+        # Behind a proxy, the proxy resolves names, possibly others than we can.
         with suppress(OSError):
             self._callbacks.check(urlsplit(request.full_url).hostname or "")
         return connection
@@ -258,5 +260,5 @@ def _opener(callbacks: Callbacks | None) -> urllib.request.OpenerDirector:
 
 
 def _host(url: str) -> str:
-    """Without what may be secret in it."""
+    """Without parts that may be secret."""
     return urlsplit(url).hostname or "TRACKSIDE_WEBHOOK_URL"

@@ -1,4 +1,4 @@
-"""Actions on jobs of this machine: stop one, and have a job write out its last steps."""
+"""Actions on jobs of this machine: stop one, or have it write its last steps."""
 
 import re
 
@@ -17,8 +17,9 @@ _MESSAGE_MOST = 500
 
 
 def stop_training(action: StopTraining, job: WatchedJob, finding: Finding) -> str:
-    """As `trackside stop` does. The rule's own job where the prefix fits or is not given; any other
-    only if both belong to the same owner."""
+    """Stop as `trackside stop` does: the rule's own job if the prefix matches or is empty; another
+    only if both have the same owner.
+    """
     why = f"Rule {finding.configuration!r} asked for it. {finding.message}"[:_MESSAGE_MOST]
     own = job.spec.name
     if own.lower().startswith(action.prefix.lower()):
@@ -37,7 +38,7 @@ def stop_training(action: StopTraining, job: WatchedJob, finding: Finding) -> st
 
 
 def _stop(journal: Journal, why: str, finding: Finding) -> State:
-    """The status change names its origin, for those who wait for the job."""
+    """The status change names its origin, for those following the job."""
     rule = finding.configuration
     return journal.try_move(Secondary.STOPPING, message=why, rule=rule).state
 
@@ -52,14 +53,13 @@ def ask_for_recorder(job: WatchedJob) -> str:
         raise Refused("The hook's folder is not on this machine (any more).")
     try:
         folder.write(RECORDER_REQUEST, b"")
-    except OSError as error:  # the script can write there, too: no link that it made is followed
+    except OSError as error:  # the script can write there too: links are not followed
         raise Refused(f"The hook cannot be asked: {error.strerror}.") from None
     return "the hook writes its last steps at the end of the next one"
 
 
 def _in_progress(job: WatchedJob, prefix: str) -> list[str]:
-    """Those of the same owner. Names are compared in lower case, which is how the original's
-    prefixes arrive."""
+    """Jobs of the same owner. Names are compared in lower case, as SageMaker's prefixes are."""
     found = []
     home, owner = job.settings.layout, Submitter.of(job.history).owner
     for path in sorted(home.jobs.iterdir()):
@@ -69,7 +69,7 @@ def _in_progress(job: WatchedJob, prefix: str) -> list[str]:
         try:
             history = Journal(home.job(name).journal).read()
         except (TracksideError, OSError, ValueError):
-            continue  # another process is at it
+            continue  # another process is doing it
         if history.state.status is Status.IN_PROGRESS and Submitter.of(history).owner == owner:
             found.append(name)
     return found

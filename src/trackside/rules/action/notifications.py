@@ -1,7 +1,7 @@
-"""Notifies people of what was found and how a job ended: `trackside run --notify`.
+"""Notifies users of findings and of a job's end: `trackside run --notify`.
 
-One message for each kind of finding and one for the end, to each target, even if a process dies.
-A message that cannot be delivered is noted in the job's journal, and hurts nothing else.
+One message per kind of finding and one for the end, to each target, even if a process dies. A
+message that cannot be delivered is noted in the job's journal, without other effects.
 """
 
 import hashlib
@@ -22,13 +22,13 @@ from trackside.storage.locate import locate_object
 logger = logging.getLogger(__name__)
 
 MOST_KINDS = 20
-"""Kinds of findings that are sent as they come; the end lists all."""
+"""Kinds of findings sent as they occur; the final message lists all."""
 _END = Finding(rule="end of the job", message="")
 _LOOK_SECONDS = 0.25
 
 
 class Notices:
-    """`found` and `ended` return at once; `close` when all was delivered or given up."""
+    """`found` and `ended` return at once; `close` when everything was delivered or given up."""
 
     def __init__(self, job: WatchedJob) -> None:
         self._job = job
@@ -41,7 +41,7 @@ class Notices:
         self._queue = RetryQueue(self._log, self._settled)
         self._num_failed = 0
         for (rule, action), taken in [*self._log.taken.items()]:
-            if not taken.is_settled:  # an evaluator before us was about to
+            if not taken.is_settled:  # an earlier evaluator had started it
                 self._send((rule, action), taken.finding)
 
     @property
@@ -49,7 +49,7 @@ class Notices:
         return bool(self._targets)
 
     def found(self, findings: Sequence[Finding]) -> None:
-        """The same is not sent twice."""
+        """The same finding is not sent twice."""
         for finding in findings if self.is_wanted else ():
             kinds = {(rule, taken.finding.rule) for (rule, _), taken in self._log.taken.items()}
             if (finding.key, finding.rule) not in kinds and len(kinds) < MOST_KINDS:
@@ -58,7 +58,7 @@ class Notices:
     def await_end(
         self, beat: Callable[[], object], *, unless: Callable[[], bool] = lambda: False
     ) -> None:
-        """Of the job; `beat` is called at each poll."""
+        """Wait for the end of the job; `beat` is called at each poll."""
         while not self._job.history.state.is_final and not unless():
             time.sleep(_LOOK_SECONDS)
             beat()
@@ -119,7 +119,7 @@ class Notices:
             logger.warning("that a notice was not delivered cannot be noted: %s", error)
 
     def _send_journal(self) -> None:
-        """Its copy in storage was made at the end of the job."""
+        """Its copy in storage was written at the end of the job."""
         place = locate_object(self._job.keys.journal, home=self._job.settings.home)
         try:
             self._job.journal.send(lambda data: place.store.put(place.key, data))
@@ -128,5 +128,5 @@ class Notices:
 
 
 def _for_slack(text: str) -> str:
-    """Signs by which a text would address people, or be a link."""
+    """Escape characters by which a text would mention people, or become a link."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

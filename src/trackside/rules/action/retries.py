@@ -1,6 +1,6 @@
-"""Does things that may fail or take long: on the spot, or by a thread that retries.
+"""Runs actions that may fail or take long: directly, or in a thread with retries.
 
-What is done is on record before and after, by `action_log`; nothing here fails its caller.
+`action_log` records each action before and after; nothing here fails its caller.
 """
 
 import logging
@@ -15,10 +15,10 @@ from trackside.rules.action.action_log import ActionKey, ActionLog
 logger = logging.getLogger(__name__)
 
 PAUSES_SECONDS = (1.0, 2.0, 4.0, 8.0, 16.0)
-"""Before each further try of something that did not work."""
+"""Seconds before each retry."""
 
 Settled = Callable[[ActionKey, str], None]
-"""Called with an action and what was wrong with it; empty when nothing was."""
+"""Called with an action and its error; empty on success."""
 
 
 def _ignore(key: ActionKey, problem: str) -> None:
@@ -46,7 +46,7 @@ class RetryQueue:
         self._thread: Thread | None = None
 
     def send(self, key: ActionKey, act: Callable[[], str]) -> None:
-        """By the thread; `act` says how it went, raises `Passing` to be retried."""
+        """Run in the thread; `act` returns the result, or raises `Passing` to be retried."""
         with self._wake:
             self._queue.append(_QueuedAction(key, act))
             self._wake.notify()
@@ -71,7 +71,7 @@ class RetryQueue:
                     self._queue.append(action)
 
     def _next(self) -> _QueuedAction | None:
-        """The first that is due. None when all is done and nothing will follow."""
+        """The first that is due. None when all are done and none will follow."""
         with self._wake:
             while True:
                 now = time.monotonic()
@@ -86,7 +86,7 @@ class RetryQueue:
     def do(
         self, key: ActionKey, act: Callable[[], str], *, tries: int = len(PAUSES_SECONDS)
     ) -> bool:
-        """On the spot; whether that settles it."""
+        """Run directly; returns whether it is settled."""
         try:
             self.settle(key, details=act())
         except Passing as error:
@@ -96,7 +96,7 @@ class RetryQueue:
             self.settle(key, problem=f"given up after {tries + 1} tries: {error}")
         except Refused as error:
             self.settle(key, problem=str(error))
-        except Exception as error:  # an action never fails its rule, nor this thread
+        except Exception as error:  # an error in an action never fails its rule, nor this thread
             logger.exception("action %s of %s", key[1], key[0][1])
             self.settle(key, problem=repr(error))
         return True

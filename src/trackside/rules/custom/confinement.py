@@ -1,6 +1,6 @@
-"""What a custom rule is shut into: how much it may use, what it sees, which variables it gets.
+"""Limits, visible files and environment variables of a custom rule's process.
 
-Decides. `guard.py` starts the rule so and watches it, `isolation.py` makes the walls.
+Only decides: `guard.py` starts and watches the rule, `isolation.py` creates the isolation.
 """
 
 import json
@@ -13,14 +13,14 @@ from pathlib import Path
 from trackside.system.processes import NONCE_VARIABLE
 
 MEMORY, PROCESSES, NOT_STARTED = 90, 91, 92
-"""Exit codes of the guard: a limit was hit, or the rule could not be shut in as asked."""
+"""Exit codes of the guard: a limit was hit, or the requested isolation was not possible."""
 
 FIRST_USER = 0x70000000
 NUM_USERS = 1 << 20
-"""Ids that neither accounts nor containers have: each rule of a root's server gets its own."""
+"""Ids that no account or container uses: on a server run by root each rule gets its own."""
 
 SCRATCH = ("/tmp", "/dev/shm")
-"""In a box the rule's own, in memory; in the first it works."""
+"""In namespaces private to the rule and in memory; the first is its working folder."""
 
 _SYSTEM = (
     *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store"),
@@ -28,7 +28,7 @@ _SYSTEM = (
     *("/etc/localtime", "/etc/timezone", "/etc/nsswitch.conf", "/etc/passwd", "/etc/group"),
     *("/etc/fonts", "/sys/devices/system/cpu"),
 )
-"""What Python and the libraries of its packages need of a machine."""
+"""System paths that Python and the libraries of its packages need."""
 
 _PACKAGES = ("site-packages", "dist-packages")
 _KEPT_VARIABLES = frozenset(
@@ -60,23 +60,23 @@ _KEPT_VARIABLES = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What the guard is given, as text on its command line: nothing in it is secret."""
+    """The guard's input, passed as text on its command line: nothing in it is secret."""
 
     kinds: Sequence[str]
-    """Ways to shut the rule in, best first: see `kinds`."""
+    """Kinds of isolation to try, best first: see `kinds`."""
     user: int
-    """Whom a rule becomes that root starts."""
+    """The user that a rule started by root is switched to."""
     views: Sequence[str]
-    """Files and folders that it may read."""
+    """Files and folders that the rule may read."""
     python: Sequence[str]
-    """Folders of Python's among them that may be closed to all but their owner."""
+    """Python's folders among `views`, which may be readable by their owner only."""
     hidden: str
-    """A folder of which it sees nothing but the views that are in it."""
+    """A folder that is hidden, except for the views inside it."""
     desk: str
-    """Where it works when it has no /tmp of its own."""
+    """The working folder if the rule has no /tmp of its own."""
     mark: str
     group: str
-    """The name of its control group, the same for each start of this rule."""
+    """The name of its control group, the same for every start of this rule."""
     memory_bytes: int
     num_processes: int
     line: int
@@ -97,11 +97,11 @@ def kinds(
     is_stranger: bool = False,
     is_linux: bool = sys.platform == "linux",
 ) -> list[str]:
-    """`root`: namespaces, and another user. `user`: a user namespace. `uid`: another user, no
-    namespaces. `none`: neither. TRACKSIDE_ISOLATION narrows them down.
+    """Kinds of isolation, best first; TRACKSIDE_ISOLATION narrows them down.
 
-    An untrusted rule, which is not of the evaluator's own user, has `none` only where it is asked
-    for.
+    `root`: namespaces and another user. `user`: a user namespace. `uid`: another user, no
+    namespaces. `none`: neither. An untrusted rule, which does not belong to the evaluator's user,
+    gets `none` only if that was requested.
     """
     boxes = [kind for kind in ("root", "user") if isolation in ("auto", kind) and is_linux]
     if not is_root and "root" in boxes:
@@ -113,7 +113,7 @@ def kinds(
 
 
 def variables(environ: Mapping[str, str], mark: str) -> dict[str, str]:
-    """The rule's environment: what a Python program needs, and nothing that may be secret."""
+    """The rule's environment: what a Python program needs, without anything that may be secret."""
     kept = {
         name: value
         for name, value in environ.items()
@@ -130,8 +130,9 @@ def variables(environ: Mapping[str, str], mark: str) -> dict[str, str]:
 
 
 def views(environ: Mapping[str, str], more: Iterable[str] = (), hidden: str = "") -> list[str]:
-    """Where Python, its packages and their libraries are, and `more`; none lies in another, unless
-    what is `hidden` is between them."""
+    """Paths of Python, its packages and their libraries, and `more`. None is inside another, unless
+    a `hidden` folder is between them.
+    """
     wanted = [
         *_SYSTEM,
         *(sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix),
@@ -145,8 +146,9 @@ def views(environ: Mapping[str, str], more: Iterable[str] = (), hidden: str = ""
 
 
 def python_folders(hidden: str = "") -> list[str]:
-    """Where only Python and what was installed for it is, ourselves among it; not what comes with
-    the system, which everybody may read."""
+    """Folders that hold only Python and installed packages, Trackside included; not system folders,
+    which every user can read.
+    """
     wanted = [sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix]
     wanted += [path for path in sys.path if os.path.basename(path) in _PACKAGES]
     wanted.append(package_folder(__name__) or "")
@@ -161,7 +163,7 @@ def _outermost(found: set[str], hidden: str) -> list[str]:
 
 
 def is_inside(path: str, folder: str) -> bool:
-    """Or the folder itself."""
+    """True for the folder itself too."""
     return Path(path).is_relative_to(folder)
 
 
@@ -172,7 +174,7 @@ def _shows(other: str, path: str, hidden: str) -> bool:
 
 
 def package_folder(module: str) -> str | None:
-    """Where a package is that is found in other ways than by sys.path: an editable install."""
+    """The folder of a package that is not found through sys.path, such as an editable install."""
     from importlib.util import find_spec
 
     spec = find_spec(module.partition(".")[0])
@@ -182,7 +184,7 @@ def package_folder(module: str) -> str | None:
 
 
 def _both_names(path: str) -> Iterator[str]:
-    """As it is written, and where it is in truth: programs use either."""
+    """The path as written and its resolved form: programs use either."""
     if os.path.exists(path):
         yield os.path.normpath(path)
         yield os.path.realpath(path)

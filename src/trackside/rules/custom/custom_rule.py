@@ -1,8 +1,7 @@
-"""A rule of the user's, in a process of its own: started, listened to, and ended if it must be.
+"""A custom rule in its own process: starts it, reads its output and ends it if necessary.
 
-`process.py` is the other side, `guard.py` the process in between, which keeps the rule to its
-limits. What the rule does there, raising, hanging or eating memory, affects nothing else; its
-output is untrusted.
+`process.py` is the other end, `guard.py` the process in between that enforces the limits. A rule
+that raises, hangs or uses too much memory affects nothing else; its output is untrusted.
 """
 
 import hashlib
@@ -42,10 +41,10 @@ from trackside.system import control_group, processes
 
 _READ_BYTES = 1 << 16
 _READS = 16
-"""At one turn: who says more than that waits, so that the other rules have theirs."""
+"""Reads per turn: a rule that writes more waits, so that other rules get their turn."""
 _TAIL_BYTES = 700
 _END_SECONDS = 15.0
-"""What the guard has to end everything."""
+"""How long the guard may take to end all processes."""
 
 _NOT_STARTED = (
     "ClientError: the rule was not started, for it cannot be confined here. Where every rule may "
@@ -54,7 +53,7 @@ _NOT_STARTED = (
 
 
 class CustomRule:
-    """`findings` first; then `last_step`, `failure` and `is_over` are as of that call."""
+    """Call `findings` first: `last_step`, `failure` and `is_over` are as of that call."""
 
     def __init__(self, job: WatchedJob, rule: RuleConfiguration, number: int) -> None:
         self.last_step: int | None = None
@@ -88,7 +87,7 @@ class CustomRule:
         return self._process.stdout.fileno()
 
     def findings(self, *, is_last: bool) -> list[Finding]:
-        """What it has found since the last call. `is_last`: the job has ended."""
+        """Findings since the last call. `is_last`: the job has ended."""
         if is_last and not self._was_notified:
             self._was_notified = True
             self._send(b"over\n")
@@ -108,7 +107,7 @@ class CustomRule:
         return found
 
     def close(self) -> None:
-        """End it and all that it has started. Again: nothing."""
+        """End the rule and every process it started. A second call does nothing."""
         self.is_over = True
         if not self._is_closed:
             self._is_closed = True
@@ -122,7 +121,7 @@ class CustomRule:
                     continue
 
     def _end_guard(self) -> None:
-        """It takes all with it; should it be killed itself, nothing of them is left either."""
+        """The guard ends all other processes; if it is killed, they end with it."""
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
         try:
@@ -235,8 +234,8 @@ class CustomRule:
                 self.close()
 
     def _ended(self) -> None:
-        """Without a last word."""
-        with suppress(subprocess.TimeoutExpired):  # the guard knows how, and is about to say so
+        """The guard ended without a last message."""
+        with suppress(subprocess.TimeoutExpired):  # the guard is about to report why
             self._process.wait(_END_SECONDS)
         self.close()
         match code := self._process.returncode:
@@ -286,7 +285,7 @@ def _served(job: WatchedJob, rule: RuleConfiguration) -> TrialServer:
 
 
 def wait_for_any(rules: Sequence[CustomRule], seconds: float) -> None:
-    """Until one of them has something to say, or the time is up."""
+    """Wait until one of them has output, or the time is up."""
     alive = [rule for rule in rules if not rule.is_over]
     if alive:
         select.select(alive, [], [], seconds)

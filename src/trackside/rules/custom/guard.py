@@ -1,9 +1,8 @@
-"""`python -m trackside.rules.custom.guard PLAN`: shuts one custom rule in, and ends it in time.
+"""`python -m trackside.rules.custom.guard PLAN`: isolates one custom rule and enforces its limits.
 
-Stays outside the box, so that the rule cannot reach it. Watches what all processes of the rule use
-together, ends all of them when a limit is hit, when the rule has ended or when the evaluator has,
-and leaves nothing of them behind. Its own end says how it went: as the rule's did, or by one of
-the codes in `confinement.py`.
+Runs outside the isolation, where the rule cannot reach it. It watches what all processes of the
+rule use together, ends all of them when a limit is hit or the rule or the evaluator has ended, and
+cleans up. It exits as the rule did, or with one of the codes in `confinement.py`.
 """
 
 import os
@@ -25,7 +24,7 @@ from trackside.system.control_group import ControlGroup, make
 LOOK_SECONDS = 0.25
 _SWEEP_SECONDS = 10.0
 _OWN_PROCESSES = 2
-"""In a box init, and for a moment the process before it."""
+"""In namespaces: init, and briefly the process before it."""
 
 
 def main(arguments: list[str]) -> int:
@@ -34,7 +33,7 @@ def main(arguments: list[str]) -> int:
         code = guard.run()
     finally:
         guard.end()
-    if code < 0:  # the same signal for us: no core is dumped of it
+    if code < 0:  # end by the same signal, without a core dump
         with suppress(OSError):  # KILL needs no permission
             signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)
@@ -42,7 +41,7 @@ def main(arguments: list[str]) -> int:
 
 
 class Guard:
-    """`run`, then `end`, whatever happened."""
+    """Call `run`, then `end` in any case."""
 
     def __init__(self, plan: Plan) -> None:
         limits.dump_no_core()
@@ -66,7 +65,7 @@ class Guard:
         self._said = b""
 
     def run(self) -> int:
-        """The rule's exit code, or minus its signal; or one of our own."""
+        """The rule's exit code, or minus its signal; or one of the guard's own codes."""
         plan = self._plan
         refusals = []
         if sys.platform == "linux":
@@ -91,7 +90,7 @@ class Guard:
         return self._watch()
 
     def end(self) -> None:
-        """Nothing of the rule is left."""
+        """End every process of the rule and remove its files."""
         deadline = time.monotonic() + _SWEEP_SECONDS
         while self._has_children() and time.monotonic() < deadline:
             for pid, since in _below().items():
@@ -103,9 +102,9 @@ class Guard:
         shutil.rmtree(self._plan.desk, ignore_errors=True)
 
     def _start(self, kind: str) -> str:
-        """Why it does not work; "" when the rule is about to run."""
+        """Start the rule. Returns why that failed, or "" when the rule is about to run."""
         if kind not in isolation.BOXES:
-            with suppress(FileExistsError):  # by us, for the kind before
+            with suppress(FileExistsError):  # ended by us, for the previous kind
                 os.mkdir(self._plan.desk, 0o700)
         pipe = isolation.Pipe()
         program = partial(_program, self._plan.line)
@@ -126,7 +125,7 @@ class Guard:
         return text if word == isolation.REFUSED else f"it ended before it began {text}".strip()
 
     def _description(self, refusals: list[str]) -> str:
-        """For the rule's log: what holds, once."""
+        """Which isolation is in effect: logged once, in the rule's log."""
         walls = {
             "root": "as a user of its own, without network, with nothing to see but Python",
             "user": "in a user namespace, without network, with nothing to see but Python",
@@ -185,7 +184,7 @@ class Guard:
                 self._code = int(text)
 
     def _next_line(self) -> str:
-        """What the box says next; "" when it has nothing more to say, or we are asked to end."""
+        """The isolated process's next message; "" at the end, or if the guard should end."""
         while b"\n" not in self._said and not self._is_asked:
             ready, _, _ = select.select([self._pipe, self._woken], [], [])
             self._drain()
@@ -222,7 +221,7 @@ class Guard:
 
 
 def _program(line: int) -> Callable[[], int]:
-    from trackside.rules.custom import process  # in the box, with its rights: proof that it can
+    from trackside.rules.custom import process  # imported in isolation: proof that it works
 
     return partial(process.main, line)
 
@@ -236,7 +235,7 @@ def _below() -> dict[int, int]:
 
 
 def _remove_files_of(user: int) -> None:
-    """Of a user that no other process has: what it left where all may write."""
+    """Remove files of a user that no other process has, from world-writable folders."""
     for folder in ("/dev/shm", "/tmp", "/var/tmp"):
         with suppress(OSError), os.scandir(folder) as entries:
             for entry in entries:

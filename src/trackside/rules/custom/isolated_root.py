@@ -1,6 +1,6 @@
-"""What there is in a custom rule's box: a root with Python in it, and a place to write.
+"""Builds the root file system of a custom rule: Python, and scratch space to write to.
 
-Runs in the first process of the new namespaces, with the rights to mount; nothing of it shows
+Runs in the first process of the new namespaces, with the right to mount; nothing is visible
 outside.
 """
 
@@ -18,12 +18,12 @@ _GUARDED = linux.MS_NOSUID | linux.MS_NODEV
 
 
 def populate(plan: Plan, user: int | None = None) -> None:
-    """Replace all that can be seen. `OSError` when the system does not let us, or not wholly.
+    """Replace the whole visible file system. `OSError` if the system does not allow all of it.
 
-    To `user`, whom a rule becomes that root starts, Python's folders are shown as its own: they
-    may be closed to everybody but their owner.
+    If root started the rule, Python's folders are shown as owned by `user`: they may be readable by
+    their owner only.
     """
-    before = os.umask(0o022)  # folders on the way to Python are for the rule's user to pass
+    before = os.umask(0o022)  # the rule's user must be able to traverse the folders above Python
     try:
         _populate(plan, user)
     finally:
@@ -32,13 +32,13 @@ def populate(plan: Plan, user: int | None = None) -> None:
 
 def _populate(plan: Plan, user: int | None) -> None:
     linux.mount(None, "/", flags=linux.MS_SLAVE | linux.MS_REC)
-    # Opened before anything is covered: a mount may hide the way to the next one.
+    # Opened before anything is mounted over: a mount may hide the path of the next one.
     devices = filter(os.path.exists, (f"/dev/{name}" for name in _DEVICES))
     python = () if user is None else plan.python
     paths = sorted({*plan.views, *devices, *python})
     views = {path: os.open(path, os.O_PATH | os.O_CLOEXEC) for path in paths}
     owners = dict.fromkeys(python, user)
-    stage = os.path.realpath("/tmp")  # which everybody can find
+    stage = os.path.realpath("/tmp")  # which every user can traverse
     mark = process_table.MOUNT_PREFIX + plan.mark
     linux.mount(mark, stage, "tmpfs", _GUARDED, "mode=755,size=4m")
     _make_scratch(stage, mark, plan.memory_bytes)  # before the views, of which some may be in /tmp
@@ -55,7 +55,7 @@ def _populate(plan: Plan, user: int | None) -> None:
 
 
 def _make_scratch(stage: str, mark: str, size_bytes: int) -> None:
-    """/tmp and /dev/shm, of one file system: what is in it counts as memory."""
+    """/tmp and /dev/shm on one file system in memory: its content counts as memory."""
     whole = f"{stage}/.scratch"
     os.mkdir(whole)
     options = f"mode=755,size={size_bytes},nr_inodes=65536"
@@ -72,7 +72,7 @@ def _make_scratch(stage: str, mark: str, size_bytes: int) -> None:
 def _show_all(
     stage: str, paths: Sequence[str], hidden: str, mark: str, show: Callable[[str], None]
 ) -> None:
-    """Of what is hidden, only the views that are in it."""
+    """Of hidden folders, only the views inside them."""
     for path in paths:
         if not is_inside(path, hidden):
             show(path)
@@ -97,14 +97,14 @@ def _show(stage: str, path: str, descriptor: int, user: int | None) -> None:
         linux.bind(source, target)
     os.close(descriptor)
     if path.startswith("/dev/"):
-        return  # writing to these changes nothing
+        return  # writes to these change nothing
     linux.make_read_only(target)
     if not os.statvfs(target).f_flag & os.ST_RDONLY:
         raise OSError(0, "it cannot be made read-only", path)
 
 
 def _is_shown_as_own(descriptor: int, target: str, user: int) -> bool:
-    """Not where kernel or file system cannot: then it takes files that everybody may read."""
+    """False if the kernel or file system does not support it: then files must be world-readable."""
     found = os.fstat(descriptor)
     owner = (found.st_uid, found.st_gid)
     try:
@@ -117,7 +117,7 @@ def _is_shown_as_own(descriptor: int, target: str, user: int) -> bool:
 def _make_proc(stage: str) -> None:
     os.mkdir(f"{stage}/proc")
     flags = _GUARDED | linux.MS_NOEXEC | linux.MS_RDONLY
-    with suppress(OSError):  # a container that hides parts of its own gives none; Python copes
+    with suppress(OSError):  # masked in some containers; Python copes
         linux.mount("proc", f"{stage}/proc", "proc", flags)
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         os.symlink(f"/proc/self/fd/{number}", f"{stage}/dev/{name}")

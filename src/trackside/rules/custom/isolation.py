@@ -1,9 +1,9 @@
-"""The walls around a custom rule: from the guard's fork to the rule's first line.
+"""Isolates a custom rule: everything from the guard's fork to the rule's first line.
 
-In namespaces three processes follow each other: one that leaves the machine's namespaces, an init
-that populates the new ones and stays, and the rule. Their messages to the guard go through one
-pipe, a line each; `guard.py` reads it. `isolated_root.py` has what there is to see. What is
-given up here cannot be had again.
+With namespaces, three processes follow each other: one that leaves the machine's namespaces, an
+init that sets up the new ones and stays, and the rule. They report to the guard through one pipe,
+one line per message; `guard.py` reads it. `isolated_root.py` builds the file system. Rights dropped
+here cannot be regained.
 """
 
 import os
@@ -22,23 +22,23 @@ from trackside.system import linux_calls as linux
 from trackside.system.control_group import ControlGroup
 
 BOXES = ("root", "user")
-"""The kinds that have namespaces, and so an init."""
+"""Kinds with namespaces, and therefore an init."""
 INIT, READY, REFUSED, ENDED = "init", "ready", "refused", "ended"
-"""First words of messages to the guard."""
+"""First word of each message to the guard."""
 
 _NOBODY = 65534
 _SOME = 64
-"""More descriptors than the guard opens; more processes than are on the way to the rule."""
+"""More descriptors than the guard opens; more processes than it takes to start the rule."""
 _COUNTS_BY_NAMESPACE = (5, 14)
-"""The kernel from which on a user's processes are counted in each user namespace apart."""
+"""The first kernel that counts a user's processes separately in each user namespace."""
 
 
 Program = Callable[[], Callable[[], int]]
-"""Loads what is to run in the box; what it returns is called when all is ready."""
+"""Loads the code to run isolated; its return value is called once everything is ready."""
 
 
 class Pipe:
-    """Where the guard hears from the box. Writes are short, and so none is torn."""
+    """Messages from the isolated processes to the guard. Writes are short, hence atomic."""
 
     def __init__(self) -> None:
         self.reader, self.writer = os.pipe()
@@ -50,7 +50,7 @@ class Pipe:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What the processes on the way to the rule hand to each other."""
+    """State passed along the processes that lead to the rule."""
 
     kind: str
     plan: Plan
@@ -58,11 +58,11 @@ class Start:
     pipe: Pipe
     program: Program
     life: int
-    """Ends when the guard does; nothing writes to it."""
+    """Reaches end of file when the guard ends; nothing is written to it."""
 
 
 def start(kind: str, plan: Plan, group: ControlGroup, pipe: Pipe, program: Program) -> int:
-    """The pid of a new process that becomes the rule, or leads to it."""
+    """Start a process that becomes the rule, or leads to it; returns its pid."""
     life, held = os.pipe()
     pid = os.fork()
     if pid:
@@ -96,7 +96,7 @@ def _become(start: Start) -> None:
         signal.signal(number, signal.SIG_DFL)
     os.setsid()  # no signal to its group reaches the guard
     start.group.join()
-    with suppress(OSError):  # before anybody else's process, should the machine run out of memory
+    with suppress(OSError):  # killed before other processes if the machine runs out of memory
         linux.write("/proc/self/oom_score_adj", "1000")
     if start.kind in BOXES:
         _leave(start)
@@ -105,7 +105,7 @@ def _become(start: Start) -> None:
 
 
 def _stay(start: Start) -> None:
-    """Where there are no namespaces to be had."""
+    """Used where namespaces are not available."""
     plan = start.plan
     os.close(start.life)
     if start.kind == "uid":
@@ -122,13 +122,13 @@ def _stay(start: Start) -> None:
 
 
 def _leave(start: Start) -> None:
-    """Into new namespaces, of which the process after this one is the first inhabitant."""
+    """Enter new namespaces; the next child is the first process in them."""
     plan = start.plan
     spaces = linux.CLONE_NEWNS | linux.CLONE_NEWPID | linux.CLONE_NEWNET | linux.CLONE_NEWIPC
     if start.kind == "user":
         if os.geteuid() == 0:
             _change_user(plan.user)
-            linux.set_dumpable(True)  # its files in /proc are root's otherwise
+            linux.set_dumpable(True)  # otherwise its files in /proc belong to root
         user, group = os.geteuid(), os.getegid()
         linux.unshare(spaces | linux.CLONE_NEWUSER)
         linux.map_ids(user, group)
@@ -140,8 +140,8 @@ def _leave(start: Start) -> None:
         os._exit(0)
     os.setsid()
     if start.kind == "user":
-        # Of this namespace, not of the machine: nothing in here makes another one.
-        with suppress(OSError):  # a container may show it read-only
+        # The limit of this namespace, not of the machine: no further namespaces inside.
+        with suppress(OSError):  # a container may mount it read-only
             linux.write("/proc/sys/user/max_user_namespaces", "0")
     populate(plan, plan.user if start.kind == "root" else None)
     is_exact = start.kind == "root" or _counts_by_namespace()
@@ -150,12 +150,12 @@ def _leave(start: Start) -> None:
         linux.limit_capabilities(0)
         _change_user(plan.user)
     linux.give_up_privileges()
-    linux.set_dumpable(False)  # the rule has the same user, and no business in init
+    linux.set_dumpable(False)  # the rule has the same user, and must not touch init
     _be_init(start)
 
 
 def _num_processes(start: Start) -> int:
-    """A few more than are allowed: the guard is to see that there are too many, and say so."""
+    """A few more than allowed, so that the guard sees the excess and can report it."""
     return start.plan.num_processes + (_SOME if start.group.pids else 2)
 
 
@@ -166,8 +166,8 @@ def _counts_by_namespace() -> bool:
 
 
 def _change_user(user: int, desk: str | None = None) -> None:
-    """For good; the desk comes along."""
-    for each in (user, _NOBODY):  # a container knows few numbers
+    """Permanent; the scratch folder is handed over."""
+    for each in (user, _NOBODY):  # a container maps only a few ids
         with suppress(OSError):
             if desk is not None:
                 os.chown(desk, each, each)
@@ -179,7 +179,7 @@ def _change_user(user: int, desk: str | None = None) -> None:
 
 
 def _be_init(start: Start) -> None:
-    """Stay until the rule or the guard has ended; all that is in here ends with us."""
+    """Stay until the rule or the guard has ended; every process in the namespace ends with init."""
     woken, wake = os.pipe()
     for end in (woken, wake):
         os.set_blocking(end, False)
@@ -196,7 +196,7 @@ def _be_init(start: Start) -> None:
         _be_rule(start, SCRATCH[0])
         return
     for stream in (0, 1, start.plan.line):
-        os.close(stream)  # the evaluator is to see when the rule lets go of them
+        os.close(stream)  # so that the evaluator notices when the rule closes them
     while True:
         ready, _, _ = select.select([woken, start.life], [], [])
         if start.life in ready:

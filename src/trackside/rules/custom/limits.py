@@ -1,6 +1,6 @@
-"""How much a custom rule may use: the limits of its own process, and the messages about them.
+"""A custom rule's resource limits per process, and the messages about them.
 
-What all of its processes use together is `guard.py`'s to watch.
+`guard.py` watches the total over all of its processes.
 """
 
 import errno
@@ -11,19 +11,19 @@ from contextlib import suppress
 from trackside.system import process_table
 
 RESERVE_BYTES = 64 << 20
-"""Beyond the limit on memory, to be able to report it."""
+"""Beyond the memory limit, so that the rule can still report that it was hit."""
 FILE_BYTES = 256 << 20
 """The size of one file, its log included."""
 _OTHERS = 10_000
-"""Processes of the same user that may begin meanwhile, where they all count together."""
+"""Processes of the same user that may start meanwhile, where all of a user's count together."""
 
 
 def set_limits(memory_bytes: int, num_processes: int | None) -> None:
-    """For this process and those it starts, for good: hard limits, which it cannot raise again.
+    """Set hard limits for this process and its children; they cannot be raised again.
 
-    Memory is private, writable memory, which an allocation asks for and is refused at once: not
-    the address space, of which a mere `import torch` maps gigabytes. `num_processes` counts all
-    of its user.
+    Memory means private, writable memory: an allocation beyond the limit fails at once. It does not
+    mean address space, of which `import torch` alone maps gigabytes. `num_processes` counts all of
+    the user's.
     """
     _limit(resource.RLIMIT_DATA, memory_bytes, memory_bytes + RESERVE_BYTES)
     dump_no_core()
@@ -33,7 +33,7 @@ def set_limits(memory_bytes: int, num_processes: int | None) -> None:
 
 
 def use_reserve() -> None:
-    """A rule that was refused memory has this much left to say so."""
+    """Raise the limit by the reserve, so that a rule that ran out of memory can report it."""
     _, most = resource.getrlimit(resource.RLIMIT_DATA)
     resource.setrlimit(resource.RLIMIT_DATA, (most, most))
 
@@ -53,15 +53,16 @@ def processes_message(num_processes: int) -> str:
 
 
 def is_refused_process(error: BaseException) -> bool:
-    """Whether the system did not let it start a process or a thread."""
+    """Whether the error means that the system refused to start a process or a thread."""
     if isinstance(error, OSError):
         return error.errno == errno.EAGAIN and error.filename is None
     return isinstance(error, RuntimeError) and "can't start new thread" in str(error)
 
 
 def backstop(num_processes: int) -> int | None:
-    """A limit on the processes of this user that stops a rule which starts them without end, and
-    no other process; None where they cannot be counted."""
+    """A limit on the user's processes that stops a fork bomb but affects no other process; None
+    where they cannot be counted.
+    """
     if not process_table.PRESENT:
         return None
     found = 0
@@ -77,10 +78,10 @@ def dump_no_core() -> None:
 
 
 def _limit(what: int, soft: int, hard: int | None = None) -> None:
-    """Never above what holds already."""
+    """Never above the limit in effect."""
     _, most = resource.getrlimit(what)
     hard = soft if hard is None else hard
     if most != resource.RLIM_INFINITY:
         soft, hard = min(soft, most), min(hard, most)
-    with suppress(ValueError, OSError):  # macOS does not take all of them
+    with suppress(ValueError, OSError):  # macOS does not support all of them
         resource.setrlimit(what, (soft, hard))

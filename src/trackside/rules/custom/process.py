@@ -1,8 +1,8 @@
-"""One rule of the user's, apart from everything else: what runs inside the walls of `isolation.py`.
+"""The process of one custom rule: runs inside the isolation of `isolation.py`.
 
-Its plan is the first line of stdin, a JSON object; a line `over` follows when the job has ended.
-What it has to say goes out as JSON lines. `custom_rule.py` is the other side, and `trial_server.py`
-gives it what it reads.
+The first line of stdin is its plan, a JSON object; a line `over` follows when the job has ended. It
+writes its messages as JSON lines. `custom_rule.py` is the other end; `trial_server.py` serves the
+data it reads.
 """
 
 import json
@@ -28,7 +28,7 @@ from trackside.storage.locate import Location
 
 
 def main(line: int) -> int:
-    """`line` is the descriptor of the socket to the trials."""
+    """`line` is the descriptor of the socket to the trial server."""
     channel = Channel()
     plan = channel.read_plan()
     try:
@@ -43,9 +43,9 @@ def main(line: int) -> int:
 
 
 class Channel:
-    """The two pipes to the evaluator, out of the reach of a rule that prints or reads.
+    """The two pipes to the evaluator, out of reach of a rule that prints or reads.
 
-    Owns a thread that ends this process when the evaluator has gone, whatever the rule is at.
+    Owns a thread that ends this process when the evaluator has ended, whatever the rule is doing.
     """
 
     def __init__(self) -> None:
@@ -71,7 +71,7 @@ class Channel:
         os._exit(1)
 
     def _fall_silent(self) -> None:
-        """A copy of this process is not the rule: its output is not read."""
+        """In a forked child: its output is not read, for it is not the rule."""
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, self._out)
         os.close(null)
@@ -83,14 +83,14 @@ class Channel:
 
     @contextmanager
     def timed(self, step: int | None) -> Iterator[None]:
-        """The evaluator's clock runs while the rule's own code does."""
+        """The evaluator's timeout runs while the rule's own code does."""
         self.say("begins", step=step)
         yield
         self.say("looked", step=step)
 
 
 class Watcher:
-    """Asks one rule about each step, as they come."""
+    """Invokes one rule for each step as it arrives."""
 
     def __init__(self, plan: dict[str, Any], channel: Channel, line: EvaluatorLine) -> None:
         self._name: str = plan["rule"]
@@ -99,7 +99,7 @@ class Watcher:
         self._line = line
         rule_source.make_smdebug_importable()
         self._rule = self._load(plan)
-        channel.say("looked", step=None)  # loaded: from here on it waits
+        channel.say("looked", step=None)  # loaded: waits from here on
         self._feed = self._feed_of(plan["trial"])
 
     def run(self) -> None:
@@ -139,7 +139,7 @@ class Watcher:
             return CustomJudge(self._rule, self._name, self._texts, trial, self._open)
 
     def _open(self, uri: str) -> Trial:
-        """One of those that the parameters name; the evaluator counts them from 1."""
+        """Open one of the trials named by the parameters; the evaluator numbers them from 1."""
         number = 1 + other_trials(self._texts).index(uri)
         return Trial(uri, location=Location(ServedStore(self._line, number), "", uri))
 

@@ -1,4 +1,4 @@
-"""What a process and all below it use, for where no control group counts it."""
+"""Memory and task counts of a process tree, where no control group counts them."""
 
 import os
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ _RESIDENT = (b"RssAnon:", b"RssShmem:", b"VmSwap:")
 
 
 def tree_of(root: int) -> list[int]:
-    """The process and its descendants, as far as they live."""
+    """The process and its living descendants."""
     if not process_table.PRESENT:
         return _tree_by_psutil(root)
     if not os.path.exists(f"/proc/self/task/{os.getpid()}/children"):
@@ -28,20 +28,21 @@ def tree_of(root: int) -> list[int]:
 
 
 def memory_of(pids: Iterable[int]) -> int:
-    """In bytes: what is theirs alone, and their share of what several hold. Without the pages of
-    files, which the system takes back when it needs them."""
+    """In bytes: private memory plus the proportional share of shared memory, without the page
+    cache, which the system can reclaim.
+    """
     return sum(map(_memory, pids))
 
 
 def tasks_of(pids: Iterable[int]) -> int:
-    """Threads, of which each process has at least one."""
+    """Threads; each process has at least one."""
     if not process_table.PRESENT:
         return sum(1 for _ in pids)
     return sum(len(_threads(pid)) for pid in pids)
 
 
 def space_of(place: str) -> int:
-    """What a file system that lives in memory holds; 0 when it is not to be seen."""
+    """Bytes used in an in-memory file system; 0 when it is not visible."""
     try:
         status = os.statvfs(place)
     except OSError:
@@ -53,7 +54,7 @@ def _memory(pid: int) -> int:
     if not process_table.PRESENT:
         return _memory_by_psutil(pid)
     exact = _kilobytes(f"/proc/{pid}/smaps_rollup", _PROPORTIONAL)
-    # A process may hide the first from its own user; the second it cannot.
+    # A process can hide the first from its own user, but not the second.
     return (exact or _kilobytes(f"/proc/{pid}/status", _RESIDENT)) << 10
 
 

@@ -1,4 +1,4 @@
-"""A rule of the user's, asked about one step of a trial after the other.
+"""Runs a custom rule over the steps of a trial.
 
 The caller decides in which process, and how long it may take.
 """
@@ -26,7 +26,7 @@ from trackside.rules.parameters import other_trials
 _PASSED_OVER = (StepUnavailable, TensorUnavailable, TensorUnavailableForStep)
 
 Answer = Finding | str | bool | None
-"""What the rule says about one step; None when it had nothing to check."""
+"""The rule's result for one step; None when it had nothing to check."""
 
 
 class CustomJudge:
@@ -40,7 +40,7 @@ class CustomJudge:
         trial: Trial,
         open_trial: Callable[[str], Trial],
     ) -> None:
-        """`open_trial` opens the trials that the parameters name to compare with."""
+        """`open_trial` opens the trials for comparison that the parameters name."""
         self.is_at_end = False
         """The rule wants to see no more."""
         self._name = name
@@ -59,12 +59,12 @@ class CustomJudge:
             self._ask = self._by_function(rule, rule_source.arguments(rule, given, texts))
 
     def wants(self, step: int) -> bool:
-        """Whether to ask it: of a step of which only vitals were saved it would find nothing."""
+        """Whether to invoke the rule: a step with vitals only has nothing for it."""
         is_within = self._start <= step < self._end and not self.is_at_end
         return is_within and not self._trial.step_table.is_aside(step)
 
     def finding(self, step: int) -> Finding | None:
-        """When it begins, as with built-in rules: one that comes and goes is one finding."""
+        """When a condition starts, as in built-in rules: one that comes and goes is one finding."""
         answer = self._ask(step)
         if answer is None:
             return None
@@ -116,7 +116,7 @@ def _limit(texts: Mapping[str, str], name: str, default: int) -> int:
 
 
 class StepTensors(Mapping[str, Array]):
-    """Name to value. Saved as reductions only, a tensor has no value: ask for `reduction`."""
+    """Maps names to values. A tensor saved as reductions only has no value: use `reduction`."""
 
     def __init__(self, trial: Trial, step: int) -> None:
         self._trial = trial
@@ -142,7 +142,7 @@ class StepTensors(Mapping[str, Array]):
         return len(self._names)
 
     def matching(self, pattern: str) -> list[str]:
-        """Names in which the pattern is found."""
+        """Names that match the pattern."""
         return self._trial.tensor_names(step=self.step, regex=pattern)
 
     def collection(self, name: str) -> list[str]:
@@ -150,6 +150,6 @@ class StepTensors(Mapping[str, Array]):
         return self._trial.tensor_names(step=self.step, collection=name)
 
     def reduction(self, name: str, reduction: str, *, abs: bool = False) -> float:
-        """A stored figure of a tensor ("mean", "l2"), or the same reckoned from its value."""
+        """A stored reduction of a tensor ("mean", "l2"), or the same computed from its value."""
         tensor = self._trial.tensor(name)
         return float(tensor.reduction_value(self.step, reduction, abs=abs))

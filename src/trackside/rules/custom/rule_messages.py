@@ -1,7 +1,7 @@
-"""What a custom rule's process says, line by line, and nothing else: it is untrusted.
+"""Messages of a custom rule's process, parsed and checked.
 
-`process.py` writes such lines; `custom_rule.py` acts on them. The rule runs in the same process and
-may write what it likes, so every member is checked.
+`process.py` writes these lines, `custom_rule.py` acts on them. The rule runs in the same process
+and can write anything, so every field is checked.
 """
 
 import json
@@ -11,16 +11,16 @@ from typing import Any
 from trackside.records.finding import Finding
 
 LINE_BYTES = 1 << 18
-"""Longer lines are none of ours."""
+"""Longer lines are invalid."""
 TEXT_MOST = 10_000
-"""Characters of a message that are kept."""
+"""Messages are cut to this many characters."""
 _STEP_MOST = (1 << 63) - 1
 _TEXTS = tuple(field.name for field in fields(Finding) if field.type is str)
 
 
 @dataclass(frozen=True, slots=True)
 class Begins:
-    """Its own code runs from now on: at a step, or to be made."""
+    """The rule's own code runs from now on: its constructor, or a step."""
 
     step: int | None
 
@@ -37,18 +37,18 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Over:
-    """It wants to see no more, or there is no more."""
+    """The rule wants no more steps, or there are none."""
 
 
 Word = Begins | Looked | Failed | Over | Finding
 
 
 class Nonsense(Exception):
-    """No rule's process would say that."""
+    """The line is not a valid message."""
 
 
 def parse(line: bytes) -> Word:
-    """`Nonsense` unless it is one of these."""
+    """`Nonsense` unless it is a valid message."""
     try:
         said = json.loads(line)
         match said["kind"]:
@@ -69,8 +69,9 @@ def parse(line: bytes) -> Word:
 
 
 def checked(found: Finding) -> Finding:
-    """With members of the right kind, as anybody expects who reads it; `TypeError` or `ValueError`
-    where one is not. When and for which configuration it was found is for the evaluator to say."""
+    """The finding with fields of the right types; `TypeError` or `ValueError` otherwise. The
+    evaluator adds the time and the rule's configuration.
+    """
     texts: dict[str, Any] = {name: _text(getattr(found, name), name) for name in _TEXTS}
     return replace(found, **texts, step=_step(found.step), time=0.0, is_profiler=False)
 
@@ -82,7 +83,7 @@ def _finding(line: Any) -> Finding:
 def _text(value: Any, name: str, most: int = TEXT_MOST) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{name} = {value!r:.100} is no text.")
-    value.encode()  # half of a surrogate pair cannot be written down
+    value.encode()  # a lone surrogate cannot be encoded
     return value[:most]
 
 

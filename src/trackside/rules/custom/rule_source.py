@@ -1,4 +1,4 @@
-"""Where a rule of the user's comes from: a file, an object in storage, an installed package."""
+"""Finds and loads a custom rule: from a file, an object in storage, or an installed package."""
 
 import difflib
 import importlib.util
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 GROUP = "trackside.rules"
-"""The entry points by which packages offer rules."""
+"""The entry points through which packages provide rules."""
 SOURCE = "source_s3_uri"
 FUNCTION = "check"
-"""What a file's rule is called when it is a function without a configured name."""
+"""The name of a file's rule if it is a function without a configured name."""
 
 _ALIAS = str(Path(trackside.__file__).with_name("smdebug_alias"))
 _PLATFORM = frozenset({SOURCE, "rule_to_invoke", "action_json", "start_step", "end_step"})
 
 
 def make_smdebug_importable() -> None:
-    """Our names under the original's; behind everything else, so that an installed one wins."""
+    """Append our smdebug alias to the path; last, so that an installed smdebug takes precedence."""
     if _ALIAS not in sys.path:
         sys.path.append(_ALIAS)
 
@@ -41,7 +41,7 @@ def installed() -> "dict[str, EntryPoint]":
 
 
 def fetch(uri: str, folder: Path, home: Path) -> Path:
-    """The file, brought into a folder of this machine."""
+    """Download the file to a folder of this machine."""
     place = locate_object(uri, home=home)
     path = local_path(uri, folder)
     path.write_bytes(place.store.get(place.key))
@@ -49,12 +49,12 @@ def fetch(uri: str, folder: Path, home: Path) -> Path:
 
 
 def local_path(uri: str, folder: Path) -> Path:
-    """Under its own name: the traces then read as the user knows it."""
+    """Under its own file name, so that tracebacks show the name the user knows."""
     return folder / uri.rpartition("/")[2]
 
 
 def load(path: Path) -> Any:
-    """The module, run."""
+    """Execute the module and return it."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
         raise ValueError(f"{path.name!r} is no Python file. Name one that ends in .py.")
@@ -65,7 +65,7 @@ def load(path: Path) -> Any:
 
 
 def find(module: Any, name: str | None) -> Callable[..., Any]:
-    """The class or function to invoke. Without a name, or with one that is not there: `check`."""
+    """The class or function to invoke. Without a name, or if the name is missing: `check`."""
     wanted = getattr(module, name, None) if name else None
     found: Callable[..., Any] | None = wanted or getattr(module, FUNCTION, None)
     if callable(found):
@@ -82,9 +82,9 @@ def find(module: Any, name: str | None) -> Callable[..., Any]:
 def arguments(
     rule: Callable[..., Any], given: Mapping[str, Any], texts: Mapping[str, str]
 ) -> dict[str, Any]:
-    """What to call it with: what we have for it, then the user's parameters, all by name.
+    """Keyword arguments for the call: what the evaluator provides, then the user's parameters.
 
-    `ValueError` when it needs an argument that was not given.
+    `ValueError` when a required argument is missing.
     """
     taken = {**_parameters(texts), **given}
     found: dict[str, Any] = {}

@@ -1,6 +1,6 @@
-"""What a custom rule reads its trials from: the evaluator, which has the right to.
+"""The store through which a custom rule reads its trials: requests go to the evaluator.
 
-`trial_server.py` is the other side. Objects can be listed and read, and nothing else.
+`trial_server.py` is the other end. Objects can only be listed and read.
 """
 
 import json
@@ -19,7 +19,7 @@ _NOT_FOUND = ObjectNotFound.code
 
 
 class EvaluatorLine:
-    """One question at a time, from any thread of the process that was given the socket."""
+    """One request at a time, from any thread of the process that was given the socket."""
 
     def __init__(self, descriptor: int) -> None:
         self._socket = socket.socket(fileno=descriptor)
@@ -37,7 +37,7 @@ class EvaluatorLine:
         with self._lock:
             if not self._is_in_step:
                 raise StorageError("The evaluator was interrupted in an answer. Let it answer.")
-            self._is_in_step = False  # whatever ends this early leaves half an answer behind
+            self._is_in_step = False  # an early exit leaves a partial response in the socket
             kind, data = self._exchange({"ask": what, **details})
             self._is_in_step = True
         if kind == FAILED:
@@ -68,14 +68,14 @@ class EvaluatorLine:
 
 
 class ServedStore(Store):
-    """One trial; keys are the names below it."""
+    """One trial; keys are relative to it."""
 
     def __init__(self, line: EvaluatorLine, trial: int) -> None:
         self._line = line
         self._trial = trial
 
     def has_news(self) -> bool:
-        """Whether a check may be worth it."""
+        """Whether there may be something new to read."""
         return bool(self._line.ask("news", trial=self._trial))
 
     def get(

@@ -33,8 +33,9 @@ class RequiredTensors:
         trial: Trial | None = None,
         should_match_regex: bool = False,
     ) -> None:
-        """Want a tensor, or all whose names the pattern is found in; `TensorUnavailable` for one
-        that was never saved."""
+        """Require a tensor, or all that match the pattern; `TensorUnavailable` for one that was
+        never saved.
+        """
         trial = trial or self.base_trial
         names = trial.tensor_names(regex=name) if should_match_regex else [name]
         wanted = list(steps)
@@ -54,7 +55,7 @@ class RequiredTensors:
         return self._wanted[trial or self.base_trial][name]
 
     def fetch(self) -> None:
-        """Wait for the steps and read each value: what is missing skips the rule's invocation."""
+        """Wait for the steps and read each value; a missing one skips the rule's invocation."""
         for trial, wanted in self._wanted.items():
             trial.wait_for_steps(sorted({step for steps in wanted.values() for step in steps}))
             for name, steps in wanted.items():
@@ -69,7 +70,7 @@ class RequiredTensors:
 class Rule(ABC):
     """A condition on a trial. A subclass implements `invoke_at_step`.
 
-    All forms of the constructor that documents and scripts use are accepted: smdebug 1.0.34 made
+    All forms of the constructor in documentation and scripts are accepted: smdebug 1.0.34 made
     `action_str` a required second argument, the documented rules pass none.
     """
 
@@ -100,14 +101,14 @@ class Rule(ABC):
         }
 
     def set_required_tensors(self, step: int) -> None:  # noqa: B027 optional, unlike the next
-        """Say with `self.req_tensors.add(...)` what `invoke_at_step` will read."""
+        """Declare with `self.req_tensors.add(...)` what `invoke_at_step` will read."""
 
     @abstractmethod
     def invoke_at_step(self, step: int) -> bool:
         """Whether the condition is met at this global step."""
 
     def invoke(self, step: int) -> None:
-        """Wait for the step and judge it; `RuleEvaluationConditionMet` when the rule fires."""
+        """Wait for the step and check it; `RuleEvaluationConditionMet` when the rule fires."""
         self.base_trial.wait_for_steps([step])
         with no_refresh(self.trials):
             self.req_tensors.clear()
@@ -124,8 +125,9 @@ def invoke_rule(
     end_step: int | None = None,
     raise_eval_cond: bool = False,
 ) -> None:
-    """Step by step from `start_step` up to `end_step`, not included. Steps and tensors that were
-    not saved are passed over. `NoMoreData` reaches the caller: the job has ended."""
+    """Invoke the rule from `start_step` up to `end_step` (exclusive). Steps and tensors that were
+    not saved are skipped. `NoMoreData` is raised when the job has ended.
+    """
     step = start_step or 0
     while end_step is None or step < end_step:
         try:

@@ -1,8 +1,8 @@
-"""Hands a job's trials to a rule of the user's: the evaluator's side of `served_store.py`.
+"""Serves a job's trials to a custom rule: the evaluator's end of `served_store.py`.
 
-The rule has neither the keys to a store nor a way to the job's folder. It asks over a socket, a
-line of JSON for each question, and may ask for its own source and for what lies below its trials;
-nothing else. Answers are frames: any number with data, then one that says how it went.
+The rule has neither credentials for a store nor access to the job's folder. It sends requests over
+a socket, one line of JSON each, and may read only its own source and its trials. A response is any
+number of data frames, then one with the result.
 """
 
 import json
@@ -28,21 +28,20 @@ from trackside.storage.store import Entry, check_key
 logger = logging.getLogger(__name__)
 
 FRAME = struct.Struct("!BI")
-"""What it is, and how many bytes follow."""
+"""Frame type and number of bytes that follow."""
 DATA, DONE, FAILED = 0, 1, 2
 _QUESTION_BYTES = 1 << 16
 _PIECE_BYTES = 1 << 20
 _LISTED = 500
-"""Entries in one frame."""
+"""Entries per frame."""
 _JOIN_SECONDS = 1.0
 
 
 class ServedTrial:
-    """One place whose objects a rule may see, by their names below it."""
+    """One location whose objects a rule may read, by their names relative to it."""
 
     def __init__(self, place: Location, trusted: Path | None = None) -> None:
-        """`trusted`: below this folder no link is followed; where none is given, below the
-        store's own."""
+        """Below the folder `trusted`, by default the store's own, no link is followed."""
         self._store = place.store
         self._prefix = place.child("x").key[:-1]
         self._base: Path | None = None
@@ -103,7 +102,7 @@ class TrialServer:
     def __init__(
         self, trials: Sequence[Callable[[], ServedTrial]], source: Callable[[], Location] | None
     ) -> None:
-        """Each is looked up when it is first asked for: that may take time, and may fail."""
+        """Each trial is opened at its first request: that may take time, and may fail."""
         self._near, self.far = socket.socketpair()
         self._finders = list(trials)
         self._trials: dict[int, ServedTrial] = {}
@@ -115,12 +114,12 @@ class TrialServer:
         self._thread.start()
 
     def close(self) -> None:
-        """The rule gets no further answer."""
+        """Further requests of the rule get no response."""
         self.far.close()
         with suppress(OSError):
             self._near.shutdown(socket.SHUT_RDWR)
         if self._thread.is_alive():
-            self._thread.join(_JOIN_SECONDS)  # it may be waiting for a store
+            self._thread.join(_JOIN_SECONDS)  # the thread may be waiting for a store
         self._near.close()
 
     def _run(self) -> None:
@@ -129,7 +128,7 @@ class TrialServer:
                 while (line := questions.readline(_QUESTION_BYTES)).endswith(b"\n"):
                     self._answer(json.loads(line))
         except OSError:
-            return  # the rule has ended, or we have
+            return  # the rule has ended, or the evaluator has
         except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
             logger.warning("a custom rule asks for what it cannot have: %r", error)
         finally:
@@ -177,14 +176,14 @@ class TrialServer:
 
 
 def _listed(entries: Iterator[Entry]) -> Iterator[bytes]:
-    """A line for each."""
+    """One line per object."""
     while batch := list(islice(entries, _LISTED)):
         rows = [[each.key, each.size_bytes, each.etag, each.modified] for each in batch]
         yield b"".join(json.dumps(row).encode() + b"\n" for row in rows)
 
 
 class _Patience:
-    """For a store that has no cheaper way to say whether something is new."""
+    """Minimum interval between checks of a store without a cheaper way to detect changes."""
 
     def __init__(self) -> None:
         self._due = 0.0

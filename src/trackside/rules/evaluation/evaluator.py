@@ -1,7 +1,7 @@
-"""Evaluates a job's rules while it runs, and until all it saved has been read.
+"""Evaluates a job's rules while it runs, and until everything it saved has been read.
 
-Keeps nothing that is not in the job's folder: one that takes over reads the trial from its
-beginning, and what its predecessor filed or did is not filed or done again.
+All state is in the job's folder: an evaluator that takes over reads the trial from its beginning,
+and does not repeat what its predecessor filed or did.
 """
 
 import logging
@@ -30,10 +30,9 @@ logger = logging.getLogger(__name__)
 
 PAUSE_SECONDS = feeds.LOCAL_SECONDS
 TENSORS_COME_SECONDS = 10.0
-"""After the script's first loss in a curve: the hook, where there is one, has saved it long before.
-"""
+"""Seconds after the script's first loss in a curve: a hook would have saved it long before."""
 PROGRESS_SECONDS = 5.0
-"""How often it is written down how far the rules are, when nothing else has changed."""
+"""Seconds between saves of the rules' progress if nothing else has changed."""
 
 
 class Evaluator:
@@ -60,7 +59,7 @@ class Evaluator:
         self._attempt = 0
 
     def run(self, beat: Callable[[], object] = bool) -> None:
-        """`beat` is called at each turn: who hears nothing for long may take it for dead."""
+        """`beat` is called at each turn: a process that stops calling it may be taken for dead."""
         self._write()
         while not all(case.is_over for case in self._cases):
             beat()
@@ -77,7 +76,7 @@ class Evaluator:
             custom.close()
 
     def _turn(self) -> None:
-        """Look at the job, at what it has saved, and at what rules of users say."""
+        """Check the job, its new data, and the messages of custom rules."""
         is_more = self._job.refresh() and self._take_in_rules()
         is_last = self._job.is_over
         if self._attempt != self._job.attempt:
@@ -86,7 +85,7 @@ class Evaluator:
                 return self._begin_missed(*missed)
             self._begin()
         elif is_more:
-            self._begin()  # who comes late reads from the beginning, as if it had been there
+            self._begin()  # a late rule reads from the beginning, as if it had been there
         self._end_stopped()
         if self._job.was_stopped:
             for case in self._cases:
@@ -103,7 +102,7 @@ class Evaluator:
         self._follow_customs(is_last)
 
     def _take_in_rules(self) -> bool:
-        """Whether rules have come to the job since the last check. They are its last."""
+        """Whether rules were added to the job since the last check. They come last."""
         now = first_evaluations(self._job.spec, time.time())
         fresh = now[len(self._cases) :]
         self._cases += [Case(each) for each in fresh]
@@ -130,29 +129,29 @@ class Evaluator:
             self._conclude(feed)
 
     def _leave_attempt(self) -> None:
-        """A last check of what it saved before it was lost: perhaps the reason."""
+        """A last check of what the attempt saved before it was lost: it may show the reason."""
         if self._attempt:
             self._follow(self._tensors, at_once=True)
 
     def _missed_attempt(self) -> tuple[int, Location] | None:
-        """The first attempt after the one in hand that is over already, and its tensors.
+        """The first later attempt that is over already, and its tensors.
 
-        This process may have been started late, or have stood still while attempts came and went.
+        This process may have been started late, or suspended while attempts came and went.
         """
         numbers = range(self._attempt + 1, self._job.attempt)
         places = ((number, self._job.earlier_trial(number)) for number in numbers)
         return next(((number, place) for number, place in places if place is not None), None)
 
     def _begin_missed(self, attempt: int, place: Location) -> None:
-        """Built-in rules see its tensors at the next turn, when it is left."""
+        """Built-in rules read its tensors at the next turn, when it is left."""
         self._attempt = attempt
         self._make_ready(with_customs=False)
         self._open_feeds(place, None, None)
 
     def _begin(self) -> None:
-        """Read from the beginning, with rules that remember nothing.
+        """Read from the beginning, with rules in their initial state.
 
-        An attempt has a folder of its own, and may restart its step count.
+        An attempt has its own folder, and may restart its step count.
         """
         job = self._job
         self._attempt = job.attempt
@@ -205,7 +204,7 @@ class Evaluator:
                     self._leave_files(case, rule, evidence)
             except Exception as error:
                 if feed.is_gone:
-                    break  # it was removed under our eyes; storage has it
+                    break  # removed while we read it; storage has it
                 logger.exception("rule %s", case.configuration)
                 case.failed(f"InternalServerError: {trace_end(error)}")
                 continue
@@ -219,7 +218,7 @@ class Evaluator:
         self._current_rule.put_down()
 
     def _missing(self, case: Case, rule: BuiltInRule[Any], evidence: Any) -> str:
-        """Asked until the rule has what it needs: from then on it will have it."""
+        """Called until the rule has the data it needs: from then on it will have it."""
         if case.key in self._provided:
             return ""
         missing = rule.missing(evidence)
@@ -228,14 +227,14 @@ class Evaluator:
         return missing
 
     def _leave_files(self, case: Case, rule: BuiltInRule[Any], evidence: Any) -> None:
-        """Reports, of rules that make some."""
+        """Write reports, for rules that produce them."""
         for name, content in rule.files(evidence).items():
             path = self._rules.output(self._job.output_names[case.key]) / name
             path.parent.mkdir(parents=True, exist_ok=True)
             durable.write_bytes(path, content)
 
     def _follow_losses(self, is_last: bool, pace: feeds.Pace) -> None:
-        """While the hook has saved nothing: what the script logs may be all that there will be."""
+        """While the hook has saved nothing: what the script logs may be all there is."""
         judges = [
             case.key
             for case, rule in self._rules_of(self._tensors)
@@ -257,7 +256,7 @@ class Evaluator:
         return evidence is not None and bool(evidence.trial.tensor_names())
 
     def _conclude(self, feed: feeds.Feed) -> None:
-        """Nothing was ever there. Rules about losses make do with what the script has logged."""
+        """No data was saved. Loss rules use what the script has logged."""
         for case, rule in self._rules_of(feed):
             if feed is self._tensors and self._can_judge_curves(rule):
                 self._by_curves.add(case.key)
@@ -265,7 +264,7 @@ class Evaluator:
                 self._end_without_data(case, feed)
 
     def _can_judge_curves(self, rule: BuiltInRule[Any]) -> bool:
-        """Asked when the job is over: all that it logged is stored."""
+        """Called when the job is over: everything it logged is stored."""
         if not isinstance(rule, TensorRule) or not rule.judges_losses():
             return False
         if self._losses.evidence is None:
@@ -285,7 +284,7 @@ class Evaluator:
             case.failed(details)
 
     def _rules_of(self, feed: feeds.Feed) -> list[tuple[Case, BuiltInRule[Any]]]:
-        """The built-in rules that read it and have not ended."""
+        """The built-in rules that read this feed and have not ended."""
         return [
             (case, ready)
             for case, ready in self._open_cases()
@@ -297,7 +296,7 @@ class Evaluator:
             return self._losses
         return self._tensors if isinstance(rule, TensorRule) else self._figures
 
-    # Rules of users
+    # Custom rules
 
     def _follow_customs(self, is_last: bool) -> None:
         for case, ready in self._open_cases():
@@ -306,7 +305,7 @@ class Evaluator:
             self._file(case, ready.findings(is_last=is_last))
             case.looked(ready.last_step)
             if self._tensors.is_gone:
-                return  # what it says now may be only that; it is asked again about what is stored
+                return  # perhaps only due to the removal; evaluated again from storage
             if ready.failure:
                 case.failed(ready.failure)
             elif ready.is_over and ready.has_data:
@@ -317,15 +316,16 @@ class Evaluator:
     def _customs(self) -> list[CustomRule]:
         return [ready for ready in self._ready if isinstance(ready, CustomRule)]
 
-    # What comes of it
+    # Results
 
     def _open_cases(self) -> list[tuple[Case, Ready | None]]:
         both = zip(self._cases, self._ready, strict=True)
         return [(case, ready) for case, ready in both if not case.is_over]
 
     def _file(self, case: Case, found: Iterable[Finding]) -> None:
-        """On disk first, then in the status, then acted upon: each may be done a second time by
-        who takes over, and none is left out."""
+        """On disk first, then in the status, then acted upon: an evaluator that takes over may
+        repeat any of these, and none is lost.
+        """
         is_profiler, name = case.key
         findings = [
             replace(
@@ -359,5 +359,5 @@ class Evaluator:
 
 
 def _without_times(evaluations: Sequence[Evaluation]) -> list[Evaluation]:
-    """All but how far each is."""
+    """Everything but the progress of each."""
     return [replace(each, last_step=None) for each in evaluations]

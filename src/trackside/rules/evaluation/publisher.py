@@ -1,7 +1,7 @@
-"""Findings, statuses and actions on their way to where they last, while the job runs.
+"""Publishes findings, statuses and actions to storage while the job runs.
 
-The files go whole, for they are small; findings also go into the job's curves, as text summaries
-that TensorBoard shows.
+The files are uploaded whole, for they are small; findings also go into the job's curves, as text
+summaries that TensorBoard shows.
 """
 
 import logging
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 LOOK_SECONDS = 1.0
 RUN = "rules"
-"""What TensorBoard calls the run that the findings are in."""
+"""The run in TensorBoard that contains the findings."""
 _SOURCE = Source("", "events.out.tfevents.rules", RUN)
 
 
@@ -52,7 +52,7 @@ class Publisher:
         self._worker.start()
 
     def close(self, seconds: float) -> None:
-        """Send what is left, trying for so long. What is not sent then stays on this machine."""
+        """Upload the rest, for at most this long. Whatever remains then stays on this machine."""
         try:
             self._worker.close(retry_for=seconds)
         except Exception as error:  # noqa: BLE001 - it must not fail the evaluator
@@ -72,7 +72,7 @@ class Publisher:
         self._curves.send()
 
     def _made(self) -> dict[Path, str]:
-        """What rules have left to be kept, and where each goes."""
+        """Files that rules have produced, and the destination of each."""
         made = {}
         job = self._job
         names = job.output_names
@@ -90,8 +90,9 @@ class Publisher:
 
 
 class FindingCurves:
-    """An event file that is made of `findings.jsonl` and of nothing else: the same findings give
-    the same bytes. So who takes over sends those that are not there yet, and no others."""
+    """An event file made from `findings.jsonl` alone: the same findings give the same bytes. So an
+    evaluator that takes over uploads exactly the missing ones.
+    """
 
     def __init__(self, findings: Path, uri: str, home: Path) -> None:
         self._findings = findings
@@ -116,7 +117,7 @@ class FindingCurves:
 
 
 def encoded(findings: list[Finding]) -> bytes:
-    """An event file: one text summary for each, under the name of its rule."""
+    """An event file with one text summary for each, tagged with its rule's name."""
     if not findings:
         return b""
     events = [wire.event(findings[0].time, None, wire.file_version())]

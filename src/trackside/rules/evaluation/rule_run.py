@@ -1,5 +1,6 @@
-"""One configured rule while it is evaluated: how it is made, its result in the contract's terms,
-and, on disk, which rule is being evaluated. The evaluator stores findings and statuses."""
+"""One configured rule during evaluation: how it is created, its status in SageMaker's terms, and
+the on-disk note of which rule is being evaluated. The evaluator stores findings and statuses.
+"""
 
 import os
 import time
@@ -24,17 +25,18 @@ from trackside.rules.parameters import build
 from trackside.rules.watched_job import WatchedJob
 
 MOST_DEATHS = 2
-"""Once may be chance: the evaluator was killed from outside while this rule was evaluated."""
+"""Once may be coincidence: the evaluator was killed from outside while this rule was evaluated."""
 Ready = BuiltInRule[Any] | CustomRule
 
 
 def make_ready(
     job: WatchedJob, rule: RuleConfiguration, number: int, *, with_custom: bool = True
 ) -> Ready | None:
-    """`ValueError` with what is wrong and the way out. None for a custom rule unless `with_custom`.
+    """Create the rule; `ValueError` says what is wrong and how to fix it. None for a custom rule
+    unless `with_custom`.
 
-    By `rule_to_invoke`, not by the image: its address differs from region to region. A source of
-    its own makes it the user's; then the built-in rules come, then those of installed packages.
+    Chosen by `rule_to_invoke`, not by the image, whose address differs between regions: a rule with
+    a source is the user's; else built-in rules come first, then those of installed packages.
     """
     if rule_source.is_custom(rule.parameters):
         return CustomRule(job, rule, number) if with_custom else None
@@ -49,7 +51,7 @@ def make_ready(
 
 
 class Case:
-    """`evaluation` is what is published about it. A finding stays, whatever happens later."""
+    """`evaluation` is what is published. A finding stays, whatever happens later."""
 
     def __init__(self, evaluation: Evaluation, clock: Callable[[], float] = time.time) -> None:
         self.evaluation = evaluation
@@ -72,7 +74,7 @@ class Case:
         return self.evaluation.status is RuleStatus.ISSUES_FOUND
 
     def looked(self, step: int | None) -> None:
-        """How far the rule has come."""
+        """Record how far the rule has read."""
         if step is not None:
             self.evaluation = replace(self.evaluation, last_step=step)
 
@@ -80,7 +82,7 @@ class Case:
         self._become(RuleStatus.ISSUES_FOUND, _hit(first, count), num_findings=count)
 
     def note(self, details: str) -> None:
-        """Why it has nothing to check, so far; "" takes that back."""
+        """Why it has nothing to check so far; "" clears that."""
         if self.evaluation.status is RuleStatus.IN_PROGRESS:
             self._become(RuleStatus.IN_PROGRESS, details)
 
@@ -89,7 +91,7 @@ class Case:
             self._become(RuleStatus.STOPPING, "The job is being stopped; its last data is read.")
 
     def stopped(self) -> None:
-        """It was stopped, or what it reads was switched off."""
+        """It was stopped, or the data it reads was switched off."""
         if self.has_found:
             self._become(RuleStatus.ISSUES_FOUND, self.evaluation.details, is_over=True)
         else:
@@ -99,7 +101,7 @@ class Case:
             self._become(RuleStatus.STOPPED, details, is_over=True)
 
     def failed(self, details: str) -> None:
-        """It cannot go on. What it found before stands."""
+        """It cannot continue. Its earlier findings remain."""
         if self.has_found:
             also = f"{self.evaluation.details} Later it ended with an error: {details}"
             self._become(RuleStatus.ISSUES_FOUND, also, is_over=True)
@@ -107,8 +109,9 @@ class Case:
             self._become(RuleStatus.ERROR, details, is_over=True)
 
     def conclude(self, *, was_stopped: bool, missing: str = "", has_data: bool = True) -> None:
-        """All data has been read. `missing`: why there was nothing in it for this rule; without
-        `has_data` there was nothing at all, for no rule."""
+        """All data has been read. `missing`: why there was nothing for this rule; without
+        `has_data` there was nothing for any rule.
+        """
         step = self.evaluation.last_step
         upto = "" if step is None else f" It checked all data up to step {step}."
         if self.is_over:
@@ -145,7 +148,7 @@ class Case:
 
 
 def _hit(first: Finding, count: int) -> str:
-    """The original's sentence, so that who searches for it finds it, and then what it was."""
+    """SageMaker's sentence, so that searches find it, then the finding."""
     at = "" if first.step is None else f" at step {first.step}"
     where = f"{first.tensor}: " if first.tensor else ""
     details = (
@@ -158,15 +161,15 @@ def _hit(first: Finding, count: int) -> str:
 
 
 def _cut(details: str) -> str:
-    """Long texts keep their start: `trace_end` puts the most important part there."""
+    """Long texts are cut at the end: `trace_end` puts the most important part first."""
     if len(details) <= DETAILS_MOST:
         return details
     return f"{details[: DETAILS_MOST - 1]}…"
 
 
 class CurrentRule:
-    """Which rule is being evaluated, on disk: if it kills the evaluator, the next one knows. A rule
-    that hangs, crashes the interpreter or takes all memory would otherwise end all others.
+    """Which rule is being evaluated, on disk: if it kills the evaluator, the next one knows.
+    Otherwise a rule that hangs, crashes the interpreter or exhausts memory would end all others.
 
     Two files: the name, written often and never synced; and how many evaluators each rule ended.
     """
@@ -187,7 +190,7 @@ class CurrentRule:
         self._write(_name(rule))
 
     def put_down(self) -> None:
-        """No rule is."""
+        """No rule is being evaluated."""
         self._write("")
 
     def is_deadly(self, rule: RuleKey) -> bool:

@@ -1,4 +1,4 @@
-"""What tensor rules read: the steps that are new, as arrays that all rules share."""
+"""Tensor data for rules: new steps of a trial as arrays that all rules share."""
 
 import difflib
 import re
@@ -22,14 +22,14 @@ from trackside.rules.saved.tensor_values import Stretch, stretches
 from trackside.rules.saved.vital_signs import VitalSigns
 
 TRAINING = (ModeKeys.TRAIN, ModeKeys.GLOBAL)
-"""Modes in which weights are updated. GLOBAL is what a script has that sets none."""
+"""Modes in which weights are updated. GLOBAL is the mode of a script that sets none."""
 
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Tensors by collection and by pattern: those of either. Nothing given means all."""
+    """Tensors by collection or by pattern (union). Empty selects all."""
 
     collections: tuple[str, ...] = ()
     patterns: tuple[str, ...] = ()
@@ -41,8 +41,9 @@ class Selection:
 
 
 class Evidence:
-    """A trial as it grows. Between two calls of `advance` nothing changes, and what one rule has
-    read, the next gets for nothing. Steps are global."""
+    """A growing trial. Nothing changes between two calls of `advance`, and data read for one rule
+    is cached for the next. Steps are global.
+    """
 
     def __init__(self, trial: Trial, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.trial = trial
@@ -65,7 +66,7 @@ class Evidence:
         self._frozen: frozenset[str] | None = None
 
     def advance(self) -> bool:
-        """Take in what was saved meanwhile; whether there is anything to check."""
+        """Read what was saved meanwhile; returns whether there is anything to check."""
         self._shared.clear()
         self.trial.dynamic_refresh = False
         self.trial.refresh_data()
@@ -74,7 +75,7 @@ class Evidence:
         was_all, self.is_all = self.is_all, self.trial.loaded_all_steps
         known = len(self._records()), self.trial.collections_revision
         if known != self._known or self.is_all != was_all:
-            self._selected.clear()  # patterns are asked again only where the answer may differ
+            self._selected.clear()  # patterns are matched again only if the result may differ
             self._known = known
         if self.steps:
             self._last = self.steps[-1]
@@ -82,17 +83,17 @@ class Evidence:
         return bool(self.steps) or self.is_all != was_all
 
     def end(self) -> None:
-        """Say that the job has ended: the next `advance` takes in the last of it."""
+        """Mark the job as ended: the next `advance` reads the rest."""
         self.trial.end()
 
     @property
     def quiet_seconds(self) -> float:
-        """How long nothing new has come."""
+        """Seconds since something new arrived."""
         return self._clock() - self.arrived
 
     @property
     def vitals(self) -> VitalSigns:
-        """The whole course so far, for rules that judge a run against itself."""
+        """The whole history, for rules that compare a run with its own past."""
         if self._worker not in self._vitals:
             self._vitals[self._worker] = VitalSigns(self.trial, self._worker)
         vitals = self._vitals[self._worker]
@@ -102,7 +103,7 @@ class Evidence:
         return vitals
 
     def of(self, worker: str) -> "Evidence":
-        """What this worker saved, as if it were the only one; good until the next `advance`."""
+        """One worker's data, as if it were the only one; valid until the next `advance`."""
         view = copy(self)
         view._worker = worker
         view._shared = self._share(("of", worker), lambda: dict[Any, Any]())
@@ -112,24 +113,24 @@ class Evidence:
         return self.trial.mode(step) or ModeKeys.GLOBAL
 
     def modes(self, steps: Sequence[int] | None = None) -> Array:
-        """The mode of each new step, or of these, as the numbers of `ModeKeys`."""
+        """The mode of each new step, or of the given steps, as numbers of `ModeKeys`."""
         return self._in_modes(steps)[0]
 
     def mode_steps(self, steps: Sequence[int] | None = None) -> Array:
-        """The numbers that the steps have in their modes."""
+        """The step numbers within their modes."""
         return self._in_modes(steps)[1]
 
     def workers(self) -> tuple[str, ...]:
         return self._share("workers", lambda: tuple(self.trial.workers()))
 
     def names(self, selection: Selection) -> tuple[str, ...]:
-        """Tensors saved so far that the selection means."""
+        """Tensors saved so far that are selected."""
         if selection not in self._selected:
             self._selected[selection] = self._find(selection)
         return self._selected[selection]
 
     def figures(self, names: Sequence[str], reduction: str) -> Cube:
-        """One figure of these tensors at the new steps ("abs_mean", "l2", "mean" ...)."""
+        """One reduction of these tensors at the new steps ("abs_mean", "l2", "mean" ...)."""
         cubes = self._share(("figures", reduction), lambda: list[Cube]())
         wanted = tuple(names)
         for known in cubes:
@@ -144,9 +145,9 @@ class Evidence:
         return cubes[-1]
 
     def values(self, name: str, step: int) -> Array | None:
-        """The tensor itself; None where it was not saved, or only its reductions.
+        """The tensor itself; None if it was not saved, or only its reductions.
 
-        Not kept: the scores of a language model over a whole trial would fill any memory.
+        Not cached: the logits of a language model over a whole trial would exhaust any memory.
         """
         try:
             return self.trial.tensor(name).value(step, worker=self._worker)
@@ -157,8 +158,9 @@ class Evidence:
         self, name: str, *, before: int = 0, in_training: bool = False
     ) -> Iterator[Stretch]:
         """The tensor's values at the new steps in arrays of many steps each, with up to `before`
-        saved steps that came before. `in_training` leaves out EVAL and PREDICT, unless the
-        tensor is saved nowhere else. Nothing where only reductions were saved."""
+        earlier saved steps. `in_training` excludes EVAL and PREDICT, unless the tensor is saved
+        only there. Empty if only reductions were saved.
+        """
         record = self._records()[name]
         workers = record.runs.workers
         chosen = self._worker or next(iter(workers), None)
@@ -175,17 +177,18 @@ class Evidence:
         return any(records[name].has_step(step) for name in names)
 
     def scalars(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Those of one element, as losses and metrics are."""
+        """Tensors with one element, such as losses and metrics."""
         return tuple(name for name in names if self._size(name) == 1)
 
     def frozen(self) -> frozenset[str]:
-        """Parameters that did not train when the hook first described the model; none where it
-        wrote no description."""
+        """Parameters that did not require gradients when the hook first described the model; empty
+        without a description.
+        """
         if self._frozen is None:
             try:
                 anatomy = read_anatomy(self.trial.path)
             except (OSError, TypeError, ValueError, TracksideError):
-                anatomy = None  # being written, or of another version: the next check may do
+                anatomy = None  # incomplete, or of another version: the next check may succeed
             if anatomy is not None:
                 trains = {each.name: each.requires_grad for each in anatomy.parameters}
                 self._frozen = frozenset(name for name, does in trains.items() if not does)
@@ -270,7 +273,7 @@ class Evidence:
         return self._is_complete(step) and self.mode(step) in TRAINING
 
     def _trains(self, name: str) -> bool:
-        """Whether the tensor has a step in which weights are updated."""
+        """Whether the tensor has a step at which weights are updated."""
         if name not in self._training:
             runs = self._records()[name].runs
             if any(self.mode(step) in TRAINING for run in runs for step in run.steps):
@@ -285,7 +288,7 @@ class Evidence:
 
 
 def _part(cube: Cube, names: tuple[str, ...]) -> Cube:
-    """Some tensors of a cube, at the steps at which any of them was saved."""
+    """Some tensors of a cube, at the steps where any of them was saved."""
     first = cube.names.index(names[0])
     columns: slice | list[int] = slice(first, first + len(names))
     if cube.names[first : first + len(names)] != names:

@@ -1,6 +1,6 @@
-"""What rules read, opened as soon as there is something: a job's tensors, its machine's figures.
+"""Opens what rules read as soon as it exists: a job's tensors and its machine's figures.
 
-One feed serves all rules that read the same, from one read.
+One feed serves all rules that read the same data, with one read.
 """
 
 import json
@@ -20,12 +20,12 @@ from trackside.rules.saved.profile import Profile
 from trackside.storage.locate import Location
 
 LOCAL_SECONDS = 0.2
-"""Between two checks of a folder of this machine."""
+"""Seconds between two checks of a local folder."""
 STORE_SECONDS = 2.0
 ALLOWANCE_SECONDS = 0.05
-"""Of a core's time, that checks may take before it has to rest: most goes wrong at the start."""
+"""CPU seconds that checks may take before throttling: most problems occur at the start."""
 IDLE_SECONDS = 5.0
-"""Rules that go by the clock are asked as often, also when nothing new has come."""
+"""Interval at which time-based rules are evaluated even if nothing new arrived."""
 
 NO_TENSORS = (
     "ClientError: No debugging data was saved by the training job. Check that the debugger hook "
@@ -42,26 +42,26 @@ NO_FIGURES = (
 )
 
 _TICK_NS = 50_000_000
-"""A folder's time moves in steps; a change within one of them may hide behind another."""
+"""A folder's mtime has limited resolution; two changes within it may look like one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How often to check, by what a check costs: a training that uses all cores pays for it."""
+    """How often to check, given the cost of a check: a training that uses all cores pays for it."""
 
     share: float
-    """Of a core's time, in the long run."""
+    """Share of one core, in the long run."""
     longest_rest_seconds: float
 
 
 EAGER = Pace(0.02, 2.0)
-"""Where something waits to be done as soon as a rule fires."""
+"""If an action waits for the rule to fire."""
 PATIENT = Pace(0.003, 10.0)
-"""Where it is only reported."""
+"""If findings are only reported."""
 
 
 class Feed:
-    """One kind of evidence: something with `advance`, `end` and `is_all`, made by `opened`.
+    """One kind of evidence: an object with `advance`, `end` and `is_all`, made by `opened`.
 
     `evidence` is None until the job has saved something.
     """
@@ -89,22 +89,22 @@ class Feed:
 
     @property
     def is_gone(self) -> bool:
-        """Its folder has been removed: the job has ended, and all of it is in storage."""
+        """Its folder was removed: the job has ended, and everything is in storage."""
         return self._was_there and not self._is_there()
 
     @property
     def nothing(self) -> str:
-        """Told when the job has ended and nothing was ever there."""
+        """The message for a job that ended without saving anything."""
         framework = None if self._place is None else _unwatched_framework(self._place)
         return self._nothing if framework is None else NOT_WATCHED.format(framework)
 
     @property
     def unread_seconds(self) -> float:
-        """How long it could not be read; little more than nothing when it can."""
+        """Seconds for which it could not be read; close to 0 if it can."""
         return time.monotonic() - self._read_at
 
     def advance(self, *, last: bool = False, at_once: bool = False) -> bool:
-        """Read what is new; whether the rules should check it. `last`: nothing more will come."""
+        """Read what is new; whether rules should check it. `last`: nothing more will come."""
         now = time.monotonic()
         at_once = at_once or last
         if self._place is None or now < self._due and not at_once:
@@ -128,7 +128,7 @@ class Feed:
         return True
 
     def rest_after(self, seconds: float, pace: Pace) -> None:
-        """Looking took this much of a core's time: rest until the pace allows for it."""
+        """A check took this much CPU time: pause until the pace allows the next."""
         now = time.monotonic()
         earned = pace.share * (now - self._rested_at)
         credit = min(self._credit + earned, ALLOWANCE_SECONDS) - seconds
@@ -141,7 +141,7 @@ class Feed:
 
 
 def tensors(place: Location | None, home: Path, has_news: Callable[[], bool] | None = None) -> Feed:
-    """`has_news`: whether a check may be worth it, for a location that knows; called often."""
+    """`has_news`: whether something may be new, for a location that can tell; called often."""
     local = None if place is None else place.local
     if has_news is None and local is not None:
         has_news = pulse(local)
@@ -166,7 +166,7 @@ def figures(place: Location | None) -> Feed:
 
 
 def losses(place: Location | None, home: Path) -> Feed:
-    """What the script logs of its losses itself."""
+    """Losses that the script logs itself."""
     return Feed(
         place,
         lambda found: LossCurves(found, home),
@@ -182,7 +182,7 @@ def _open_evidence(place: Location, home: Path) -> Evidence | None:
 
 
 def _unwatched_framework(place: Location) -> str | None:
-    """What the script trained with, where it has left word that it was not PyTorch."""
+    """The framework that the script recorded, if it was not PyTorch."""
     try:
         left = json.loads(place.store.get(place.child(UNWATCHED).key))
     except (TracksideError, OSError, ValueError):
@@ -200,8 +200,9 @@ def _always() -> bool:
 
 
 class _Pulse:
-    """Whether a name has come into a trial's folders since the last check: a few calls of stat,
-    where listing thousands of segments five times a second would not be free."""
+    """Whether a trial's folders got a new name since the last check: a few calls of stat, since
+    listing thousands of segments five times a second would be costly.
+    """
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -213,7 +214,7 @@ class _Pulse:
             with os.scandir(self._root / SEGMENTS) as workers:
                 now += [_changed_at(worker) for worker in workers]
         except OSError:
-            return True  # none yet, or not our format
+            return True  # none yet, or not in our format
         before = self._last
         self._last = [] if time.time_ns() - max(now) < _TICK_NS else now
         return now != before

@@ -1,7 +1,7 @@
-"""Losses that a script logs itself, as evidence for rules about losses where no hook is there.
+"""Losses that a script logs itself, as evidence for loss rules where there is no hook.
 
-Training in JAX, XGBoost or a loop that the hook cannot see has curves all the same, in event files
-or made of other loggers' files. What such a rule asks of `Evidence` is answered here.
+Training in JAX, XGBoost or a loop that the hook cannot see still has curves, in event files or
+converted from other loggers' files. Implements the part of `Evidence` that such rules use.
 """
 
 import re
@@ -33,8 +33,9 @@ class _Curve:
 
 
 class LossCurves:
-    """Losses are known by their name, and so is whether they are of an evaluation. Steps are the
-    script's own. Nothing is given to rules before they want it (`is_wanted`)."""
+    """Losses, and whether they are of an evaluation, are recognized by name. Steps are the script's
+    own. Rules get nothing before `is_wanted`.
+    """
 
     def __init__(
         self, place: Location, home: Path, *, clock: Callable[[], float] = time.monotonic
@@ -53,7 +54,7 @@ class LossCurves:
         self._has_ended = False
 
     def advance(self) -> bool:
-        """Take in what was logged meanwhile; whether there is anything to check."""
+        """Read what was logged meanwhile; returns whether there is anything to check."""
         if not self.is_all:
             self._follower.update()
             self._find()
@@ -67,7 +68,7 @@ class LossCurves:
         self._has_ended = True
 
     def has_been_there(self, seconds: float) -> bool:
-        """A loss has been seen for so long."""
+        """Whether a loss has been present for this long."""
         return self.seen_at is not None and self._clock() - self.seen_at >= seconds
 
     def names(self, selection: Selection) -> tuple[str, ...]:
@@ -90,7 +91,7 @@ class LossCurves:
         )
 
     def modes(self, steps: Sequence[int] | None = None) -> Array:
-        """Of the rows of `figures`, which are all the new steps."""
+        """The mode of each row of `figures`, which are all the new steps."""
         return self._modes
 
     def mode_steps(self, steps: Sequence[int] | None = None) -> Array:
@@ -119,7 +120,7 @@ class LossCurves:
             self.seen_at = self._clock()
 
     def _take(self) -> None:
-        """The new points of all curves as rows, by step; of one step, training comes first."""
+        """The new points of all curves as rows, by step; within a step, training comes first."""
         names = tuple(curve.name for curve in self._curves.values())
         rows: dict[tuple[int, int, int], dict[int, float]] = {}
         for column, (key, curve) in enumerate(self._curves.items()):

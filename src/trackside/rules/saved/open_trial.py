@@ -10,9 +10,9 @@ from trackside.storage.locate import Location
 
 
 def open_trial(place: Location, home: Path) -> Trial | None:
-    """None as long as nothing is saved there: opening a trial waits until something is.
+    """None while nothing is saved there: opening a trial would wait.
 
-    Files of other names do not count, for the trial would wait in spite of them.
+    Files with other names do not count, for the trial would wait in spite of them.
     """
     folder = TrialFolder(place)
     if not any(is_collections_file(file.name) for file in folder.list(COLLECTIONS)) and not any(

@@ -1,6 +1,6 @@
-"""A job's profiler output as arrays, read as it grows: what profiler rules and reports read.
+"""A job's profiler output as growing arrays, for profiler rules and reports.
 
-What the files say is `profile_records.py`'s; what the figures mean is the rules'.
+`profile_records.py` parses the files; the rules interpret the figures.
 """
 
 import re
@@ -21,11 +21,11 @@ from trackside.storage.locate import Location, locate
 from trackside.storage.store import Entry
 
 STEP = "Step:ModeKeys."
-"""Begins the phase of every training step; the mode's name follows."""
+"""Prefix of the phase of every training step; the mode's name follows."""
 SILENT_SECONDS = 300.0
-"""A node that has sent nothing for so long, while others have, is no longer waited for."""
+"""A node without data for this long, while others have some, is no longer waited for."""
 PAUSE_SECONDS = 86400.0
-"""Without a figure. Longer ones are not gone through stretch by stretch."""
+"""A longer pause in the data is not walked through window by window."""
 _SYSTEM = "system/incremental/"
 _FRAMEWORK = "framework/pevents/"
 _END_MARKERS = ("system/training_job_end.ts", "framework/training_job_end.ts")
@@ -42,7 +42,7 @@ class Profile:
     """
 
     def __init__(self, place: str | Path | Location, *, home: Path | None = None) -> None:
-        """`place` is the job's `profiler-output`; `home` holds the embedded buckets."""
+        """`place` is the job's `profiler-output`; `home` contains the embedded buckets."""
         if not isinstance(place, Location):
             place = locate(place, home=home or Settings.load().home)
         self.place = place
@@ -60,14 +60,14 @@ class Profile:
         self._damaged: set[str] = set()
 
     def end(self) -> None:
-        """Nothing more will come, whether or not a marker says so: the next `advance` reads all."""
+        """Nothing more will come, with or without a marker: the next `advance` reads all."""
         self._is_ended = True
 
     def advance(self) -> bool:
-        """Take in what was written meanwhile; whether there is anything to check."""
+        """Read what was written meanwhile; returns whether there is anything to check."""
         if self.is_all:
             return False
-        # Asked first: what was there before the marker is then seen by the listing.
+        # Checked first: the listing then includes everything written before the marker.
         is_all = self._is_ended or any(_exists(self.place, marker) for marker in _END_MARKERS)
         changed = self._read_system(everything=is_all) | self._read_framework(everything=is_all)
         self.is_all = is_all
@@ -77,7 +77,7 @@ class Profile:
 
     @property
     def last_time(self) -> float | None:
-        """Of the newest figure or event."""
+        """The time of the newest figure or event."""
         return max(self._lasts().values(), default=None)
 
     @property
@@ -93,9 +93,9 @@ class Profile:
         ]
 
     def windows(self, after: float | None, seconds: float) -> Iterator["Window"]:
-        """Stretches of equal length that are complete, from `after` (None: the beginning) on.
+        """Complete windows of equal length, from `after` (None: the beginning) on.
 
-        The last one, with all that is left, comes when the job has ended.
+        The last one, with the remainder, is returned when the job has ended.
         """
         start = self.first_time if after is None else after
         if start is None:
@@ -105,11 +105,11 @@ class Profile:
             yield Window(self, start, start + seconds)
             start = self._after_pause(start + seconds, seconds)
         if self.is_all:
-            # Beyond the last figure, which is then inside.
+            # Beyond the last figure, to include it.
             yield Window(self, start, np.nextafter(max(self.last_time or 0.0, start), np.inf), True)
 
     def _after_pause(self, start: float, seconds: float) -> float:
-        """The start of the next stretch; of one with figures, where a clock has jumped by days."""
+        """The start of the next window; skips to one with figures if a clock has jumped by days."""
         times = [table.times for table in self.nodes.values()]
         times += [events.starts for phases in self.events.values() for events in phases.values()]
         coming = [each[at] for each in times if (at := np.searchsorted(each, start)) < len(each)]
@@ -117,13 +117,13 @@ class Profile:
         return start + int(pause // seconds) * seconds if pause > PAUSE_SECONDS else start
 
     def _complete_until(self) -> float:
-        """No node that still speaks has anything left to say about the time before this."""
+        """The time before which no active node will report anything more."""
         lasts = self._lasts().values()
         newest = max(lasts)
         return min(last for last in lasts if last >= newest - SILENT_SECONDS)
 
     def _lasts(self) -> dict[str, float]:
-        """By node. Steps come late, and so count only where nothing else is known."""
+        """By node. Steps arrive late, so they count only if nothing else is known."""
         lasts = {node: float(table.times[-1]) for node, table in self.nodes.items()}
         for worker, phases in self.events.items():
             node = worker.partition("-")[2]
@@ -165,7 +165,7 @@ class Profile:
         return bool(found)
 
     def _say_damaged(self, name: str, number: int) -> None:
-        """Once for each file: it is read piece by piece."""
+        """Once per file, which is read in pieces."""
         if number and name not in self._damaged:
             self._damaged.add(name)
             said = damaged_files.counted(number, "record")
@@ -174,7 +174,7 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A stretch of time, from `start` up to `end` (not included), and all that was before it."""
+    """The time from `start` up to `end` (exclusive), with access to everything before it."""
 
     profile: Profile
     start: float
@@ -182,18 +182,18 @@ class Window:
     is_last: bool = False
 
     def samples(self, node: str, dimension: str) -> Samples:
-        """A node's figures of one dimension in this stretch."""
+        """A node's figures of one dimension in this window."""
         table = self.profile.nodes[node]
         return table.samples(dimension, table.row(self.start), table.row(self.end))
 
     def latest(self, node: str, dimension: str, count: int) -> Samples:
-        """The last `count` moments up to the end of this stretch."""
+        """The last `count` samples up to the end of this window."""
         table = self.profile.nodes[node]
         row = table.row(self.end)
         return table.samples(dimension, max(0, row - count), row)
 
     def events_so_far(self, worker: str, phase: str) -> Events:
-        """Those that began before the end of this stretch."""
+        """Events that began before the end of this window."""
         return self.profile.events[worker][phase].between(-np.inf, self.end)
 
 
@@ -207,8 +207,9 @@ class _Folder:
         self._read: dict[str, int] = {}
 
     def new_data(self, *, everything: bool, is_json: bool = False) -> Iterator[tuple[str, bytes]]:
-        """Name and new bytes of each file that has any, up to the last whole line; of a file that
-        is one JSON value, all of it."""
+        """Name and new bytes of each changed file, up to the last complete line; a file that is one
+        JSON value is returned whole.
+        """
         after = "" if everything else self._look_back()
         for entry in list(self._store.list(self._prefix, after)):
             name = entry.key.removeprefix(self._prefix)
@@ -226,13 +227,13 @@ class _Folder:
         return data[: data.rfind(b"\n") + 1]
 
     def _look_back(self) -> str:
-        """Files of other nodes may still come for the hour before the newest one."""
+        """Files of other nodes may still arrive for the hour before the newest one."""
         hours = sorted({name[:_HOUR_DIGITS] for name in self._read})
         return self._prefix + hours[-2] if len(hours) > 1 else ""
 
 
 def mean_of_columns(values: Array) -> Array:
-    """The mean of each row; NaN where a row has no figure at all."""
+    """The mean of each row; NaN for a row without figures."""
     present = ~np.isnan(values)
     count = present.sum(axis=1)
     total: Array = np.where(present, values, 0.0).sum(axis=1)

@@ -1,4 +1,4 @@
-"""The profiler's files parsed: JSON lines of figures, and Chrome traces of events."""
+"""Parses the profiler's files: JSON lines of figures, and Chrome traces of events."""
 
 import re
 from collections import defaultdict
@@ -13,9 +13,9 @@ from trackside.capture.dtypes import Array
 from trackside.files.json_record import INT_MOST, MOMENT_END, DamagedRecord, parsed
 
 Event = tuple[float, float, int, int]
-"""Start and duration in seconds, step (-1 without one), and which thread or process it was in."""
+"""Start and duration in seconds, step (-1 without one), and its thread or process."""
 
-# The form our own supervisors write: taken apart this way in a third of the time JSON takes.
+# The form that our supervisors write: this takes a third of the time of a JSON parser.
 _LINE = re.compile(
     rb'\{"Type": "\w+", "Name": "([^"\\]*)", "Dimension": "([^"\\]*)", "Value": ([-\d.e+]+), '
     rb'"NodeId": "([^"\\]*)", "Timestamp": ([\d.]+)\}\n'
@@ -27,13 +27,13 @@ class Figures:
     """Lines of system files as columns."""
 
     keys: tuple[tuple[str, str, str], ...]
-    """The different names, dimensions and nodes: ("cpu0", "CPUUtilization", "algo-1")."""
+    """The distinct (name, dimension, node) keys: ("cpu0", "CPUUtilization", "algo-1")."""
     which: Array
-    """For each line, the place of its key."""
+    """For each line, the index of its key."""
     values: Array
     times: Array
     num_damaged: int = 0
-    """Lines that are no such records, and were left out."""
+    """Number of invalid lines, which were skipped."""
 
     def by_node(self) -> Iterator[tuple[str, "Figures"]]:
         nodes = sorted({node for _, _, node in self.keys})
@@ -47,10 +47,10 @@ class Figures:
 
 
 def parse_system(data: bytes) -> Figures:
-    """`data` ends with a line's end; lines that are no such records are left out."""
+    """`data` ends with a newline; invalid lines are skipped."""
     found = _LINE.findall(data)
     if len(found) == data.count(b"\n"):
-        with suppress(ValueError):  # 1.2.3 has the digits of a number
+        with suppress(ValueError):  # 1.2.3 consists of a number's characters
             figures = _figures(found)
             if bool(((figures.times >= 0) & (figures.times < MOMENT_END)).all()):
                 return figures
@@ -64,7 +64,7 @@ def _figures(found: list[tuple[Any, ...]]) -> Figures:
     places: dict[Any, int] = {}
     keys = zip(names, dimensions, nodes, strict=True)
     which = [places.setdefault(key, len(places)) for key in keys]
-    with np.errstate(over="ignore"):  # what is too large for the narrower type is infinite
+    with np.errstate(over="ignore"):  # values too large for the narrower type become infinite
         narrow = np.fromiter(map(float, values), np.float64, len(values)).astype(np.float32)
     return Figures(
         tuple((_text(name), _text(dimension), _text(node)) for name, dimension, node in places),
@@ -76,11 +76,11 @@ def _figures(found: list[tuple[Any, ...]]) -> Figures:
 
 @dataclass(slots=True)
 class Timeline:
-    """One trace file, which may come in pieces: the first records explain the later ones."""
+    """One trace file, read in pieces: the first records explain later ones."""
 
     start_us: int = 0
     num_damaged: int = 0
-    """Records that were left out so far."""
+    """Records skipped so far."""
     _phases: dict[Any, str] = field(default_factory=dict)
 
     def parse(self, data: bytes) -> dict[str, list[Event]]:
@@ -123,7 +123,7 @@ def _within(number: int) -> int:
 
 
 def _fields(lines: Iterable[bytes]) -> Iterator[tuple[Any, ...]]:
-    """What `_LINE` would find, of lines that anybody may have written."""
+    """What `_LINE` would match, for untrusted lines."""
     for line in lines:
         try:
             record = parsed(line)
@@ -137,7 +137,7 @@ def _fields(lines: Iterable[bytes]) -> Iterator[tuple[Any, ...]]:
 
 
 def _trace_records(data: bytes) -> Iterable[Any]:
-    """Of a whole array, or of the part of one that has been written: a record on each line."""
+    """Records of a complete array, or of a partially written one: one per line."""
     try:
         whole = parsed(data)
     except DamagedRecord:

@@ -1,4 +1,4 @@
-"""Figures of one node and events of one process, as arrays that grow."""
+"""Figures of one node and events of one process, as growing arrays."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,15 +11,16 @@ from trackside.rules.saved.profile_records import Event, Figures
 SNAPSHOT_SECONDS = 0.020
 """Figures this close together are one sample of the machine."""
 MOST_ROWS = 1 << 20
-"""Of one node. With more, every other row of the older half goes: six days at two samples a second
-stay whole, and the figures of a year are still those of the whole year."""
+"""Rows per node. Beyond it, every other row of the older half is dropped: six days at two samples a
+second are complete, and a year is still covered as a whole.
+"""
 MOST_COLUMNS = 2048
 """Figures of one node."""
 
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """`values[i, j]` is the figure `names[j]` at `times[i]`; NaN where it is not known."""
+    """`values[i, j]` is the figure `names[j]` at `times[i]`; NaN if unknown."""
 
     names: tuple[str, ...]
     times: Array
@@ -37,7 +38,7 @@ class Samples:
 
 
 class NodeTable:
-    """What was seen of one node: a row for each sample, a column for each figure."""
+    """One node's figures: a row per sample, a column per figure."""
 
     def __init__(self) -> None:
         self.times: Array = np.empty(0)
@@ -46,7 +47,7 @@ class NodeTable:
         self._new: list[tuple[Array, Array]] = []
 
     def add(self, figures: Figures) -> None:
-        """Seen after the next `settle`."""
+        """Visible after the next `settle`."""
         columns = np.array([self._column(name, dimension) for name, dimension, _ in figures.keys])
         order = np.argsort(figures.times, kind="stable")
         order = order[columns[figures.which[order]] >= 0] if len(columns) else order
@@ -57,7 +58,7 @@ class NodeTable:
         self._new.append((times[begins], values))
 
     def _column(self, name: str, dimension: str) -> int:
-        """-1 for one too many: no machine has as many figures, and each costs room in every row."""
+        """-1 beyond the limit: no machine has so many, and each costs space in every row."""
         known = self._columns.get((dimension, name), -1)
         if known < 0 and len(self._columns) < MOST_COLUMNS:
             known = self._columns[dimension, name] = len(self._columns)
@@ -87,7 +88,7 @@ class NodeTable:
         return sorted({dimension for dimension, _ in self._columns})
 
     def names(self, dimension: str) -> tuple[str, ...]:
-        """In the order of their numbers: cpu2 comes before cpu10."""
+        """In numeric order: cpu2 comes before cpu10."""
         names = [name for each, name in self._columns if each == dimension]
         return tuple(sorted(names, key=lambda name: (len(name), name)))
 
@@ -106,7 +107,7 @@ class Events:
     durations: Array
     steps: Array
     threads: Array
-    """Which thread or data-loading process each was in."""
+    """The thread or data-loading process of each."""
 
     @classmethod
     def none(cls) -> "Events":
@@ -131,7 +132,7 @@ class Events:
         return joined._chosen(np.argsort(joined.starts, kind="stable"))
 
     def between(self, start: float, end: float) -> "Events":
-        """Those that began from `start` up to `end` (not included)."""
+        """Events that began from `start` up to `end` (exclusive)."""
         first, last = np.searchsorted(self.starts, [start, end])
         return self._chosen(slice(int(first), int(last)))
 
@@ -145,7 +146,7 @@ def _widened(values: Array, width: int) -> Array:
 
 
 def _merged(times: Array, values: Array) -> tuple[Array, Array]:
-    """In order, and the halves of a sample that came in two pieces joined into one row."""
+    """Sorted, with a sample that arrived in two pieces merged into one row."""
     order = np.argsort(times, kind="stable")
     times, values = times[order], values[order]
     begins = np.diff(times, prepend=-np.inf) > SNAPSHOT_SECONDS

@@ -1,6 +1,6 @@
-"""Profiler output as scripts written for smdebug read it: events between two moments.
+"""Profiler output with smdebug's interface: events between two times.
 
-Times are microseconds since the epoch. Rules of ours read `Profile`, whose arrays are faster.
+Times are microseconds since the epoch. Our own rules read `Profile`, whose arrays are faster.
 """
 
 import time
@@ -39,7 +39,7 @@ class FrameworkMetric:
     start_time: int
     duration: int
     step: int
-    """-1 for an event that belongs to none."""
+    """-1 for an event without a step."""
     tid: int
     pid: int = 0
     phase: str = "X"
@@ -70,7 +70,7 @@ class ProfilerTrial:
 
     @property
     def first_timestamp(self) -> int:
-        """0 as long as there is nothing."""
+        """0 while there is no data."""
         self.profile.advance()
         return _microseconds(self.profile.first_time or 0.0)
 
@@ -80,7 +80,7 @@ class ProfilerTrial:
         return _microseconds(self.profile.last_time or 0.0)
 
     def get_system_metrics(self, start: int, end: int) -> list[SystemMetric]:
-        """Those from `start` up to `end` (not included), by time."""
+        """Those from `start` up to `end` (exclusive), by time."""
         self.profile.advance()
         found = []
         for node, table in sorted(self.profile.nodes.items()):
@@ -94,7 +94,7 @@ class ProfilerTrial:
         return sorted(found, key=lambda each: each.timestamp)
 
     def get_framework_metrics(self, start: int, end: int) -> list[FrameworkMetric]:
-        """Those that began from `start` up to `end` (not included), by time."""
+        """Those that began from `start` up to `end` (exclusive), by time."""
         self.profile.advance()
         found = [
             FrameworkMetric(
@@ -110,8 +110,9 @@ class ProfilerTrial:
         return sorted(found, key=lambda each: each.start_time)
 
     def wait_for_data(self, end: int, start: int = 0) -> None:
-        """Until there is data up to `end`, or the job has ended. `NoMoreProfilerData` when it has
-        ended and left nothing after `start`."""
+        """Wait until there is data up to `end`, or the job has ended. `NoMoreProfilerData` when it
+        has ended without data after `start`.
+        """
         while self.last_timestamp < end:
             if self.profile.is_all:
                 if self.last_timestamp <= start:

@@ -1,4 +1,4 @@
-"""The values of one tensor over steps, as arrays: for rules that stored figures cannot serve."""
+"""The values of one tensor over steps, as arrays: for rules that need more than reductions."""
 
 import itertools
 from collections.abc import Callable, Iterator
@@ -10,18 +10,18 @@ from trackside.capture.dtypes import Array
 from trackside.capture.reading.tensor_index import Run, TensorRecord
 
 _STRETCH_BYTES = 32 << 20
-"""At most so much of a tensor is read at once, unless one step is more."""
+"""Bytes of a tensor read at once, unless one step is larger."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """A tensor at saved steps that follow each other, all of one shape."""
+    """A tensor at consecutive saved steps, all of one shape."""
 
     steps: tuple[int, ...]
     values: Array
-    """[steps, ...]; read-only where it is mapped from the file."""
+    """[steps, ...]; read-only if memory-mapped."""
     num_old: int
-    """The first ones were seen before, and are there to compare with."""
+    """Number of leading steps that were returned before, for comparison."""
 
 
 def stretches(
@@ -49,11 +49,11 @@ def stretches(
 
 
 _Row = tuple[int, Run, int]
-"""Step, and the run and the row in it where the value is."""
+"""Step, and the run and row with its value."""
 
 
 def _rows(runs: list[Run], first_new: int, before: int, keeps: Callable[[int], bool]) -> list[_Row]:
-    """In order of steps. Runs are in order of arrival, and later ones win."""
+    """Sorted by step. Runs are in order of arrival, and later ones win."""
     found: dict[int, _Row] = {}
     num_old = 0
     for run in reversed(runs):
@@ -75,7 +75,7 @@ def _goes_on(rows: list[_Row], start: int, end: int) -> bool:
 
 
 def _same_kind(earlier: list[_Row], row: _Row) -> list[_Row]:
-    """The last of them, back to the first that is of another kind."""
+    """The last rows, back to the first of another kind."""
     same = list(itertools.takewhile(lambda each: _kind(each) == _kind(row), reversed(earlier)))
     return same[::-1]
 
@@ -85,7 +85,7 @@ def _kind(row: _Row) -> tuple[str, tuple[int, ...]]:
 
 
 def _stack(rows: list[_Row]) -> Array:
-    """A view where the rows lie one after the other in one file."""
+    """A view if the rows are contiguous in one file."""
     parts = []
     start = 0
     for end in range(1, len(rows) + 1):

@@ -1,7 +1,7 @@
-"""Tensors that a rule's default pattern means but does not match, found by what modules are.
+"""Finds tensors that a rule's default pattern should match but does not, by module type.
 
-The hook knows the types of modules and writes them down as patterns of the rules' collections
-(`capture/selection/type_patterns.py`); here they are asked for.
+The hook knows the types of modules and records them as patterns of the rules' collections
+(`capture/selection/type_patterns.py`); here they are looked up.
 """
 
 from dataclasses import dataclass
@@ -14,11 +14,11 @@ from trackside.rules.saved.evidence import Evidence, Selection
 class Meant:
     names: tuple[str, ...]
     note: str = ""
-    """For the finding: how they were found, where that was not by name."""
+    """For the finding: how they were found, if not by name."""
 
 
 def meant_by(evidence: Evidence, pattern: str, collection: str) -> Meant:
-    """By name; and if the pattern is the default and matches nothing, by module type."""
+    """By name; if the pattern is the default and matches nothing, by module type."""
     names = evidence.names(Selection(patterns=(pattern,)))
     if names or pattern != DEFAULT_PATTERNS[collection]:
         return Meant(names)

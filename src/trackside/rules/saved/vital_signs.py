@@ -1,7 +1,7 @@
-"""The course of a training by its vitals, losses and anatomy: what the check-up judges.
+"""The history of a training: vitals, losses and anatomy, as judged by the check-up.
 
-`Evidence` has what is new; here it is kept, since a figure means something only beside the run's
-own past.
+`Evidence` has only what is new; here it is accumulated, since a figure means something only
+compared with the run's own past.
 """
 
 import math
@@ -21,37 +21,41 @@ from trackside.capture.trial_layout import VITALS
 from trackside.errors import TracksideError
 
 LONG_RUN = 1000
-"""Steps after which a run is judged by its outcome though it continues: by then a loss that will
-fall has started to, in every healthy script of the zoo."""
+"""Steps after which a running job is judged by its outcome: by then a loss that will fall has
+started to, in every healthy script of the zoo.
+"""
 FAIR_STEPS = 100
-"""Steps before a loss that has not moved means anything: warm-ups and the noise of the first
-batches are over."""
+"""Steps before a loss that has not moved means anything: warm-up and the noise of the first batches
+are over.
+"""
 FEWEST_LOSSES = 20
-"""Saved losses before their medians are compared: fewer are one bad batch away from anything."""
+"""Saved losses before their medians are compared: with fewer, one bad batch decides."""
 EPSILON = 1e-12
-"""Keeps a division by zero away; far below any figure of a training."""
+"""Prevents division by zero; far below any figure of a training."""
 _TENTH = 10
 """The start and the end of a loss are its first and last tenth."""
 _FEWEST_FIRST, _MOST_FIRST, _FEWEST_LAST = 3, 10, 5
-"""Losses in these: at least as many as outvote one outlier; at the start at most ten, since a
-loss falls fastest there."""
+"""Number of losses in these: enough to outvote an outlier; at most ten at the start, where a loss
+falls fastest.
+"""
 _JUMP = 3.0
-"""The first loss is the start by itself if those after it are this many times higher: the first
-updates have driven them up."""
+"""The first loss alone is the start if the following ones are this many times higher: the first
+updates have driven them up.
+"""
 _THIRD = 3
 """The last third of a loss is compared with the one before it, and with what the mean of the
 targets would cost: long enough to average out noise, and short enough to be recent."""
 _FEWEST_IN_THIRD = 10
 """Losses in a third before its spread is an estimate of the noise."""
 _NOISE = 3.0
-"""Standard errors by which a mean must be lower to count as falling: chance does it once in 700."""
+"""Standard errors by which a mean must be lower to count as falling: chance once in 700."""
 _LINGERING, _LINGERING_IN_ALL = 5 / 6, 2 / 3
 """A loss lingers while it keeps more than five sixths in the second half of a stretch, and two
 thirds of its start: healthy runs of the zoo are below both."""
 EXPLAINED = 0.3
 """Of the targets' variance: with less left unexplained, amounts are learnt."""
 _NOT_LOWER = 0.02
-"""A loss over amounts that fell by less stands still."""
+"""A loss over amounts that fell by less counts as unchanged."""
 _LITTLE_LOWER, _AS_THE_MEAN = 0.2, 0.97
 """It may have fallen by this much when it is no better than always predicting the mean."""
 CHANCE_SHARE = 0.9
@@ -61,8 +65,9 @@ _CHANCE_SHARE_IF_FALLING = 0.95
 _LEVEL, _NEAR_CHANCE = 0.1, 1.2
 """At that level it has fallen by less than a tenth, or from no more than 1.2 times chance."""
 _SAME_LOSS = 0.02
-"""Relative difference up to which a loss's own value is all of what is trained on: regularisation
-terms are larger than that where they matter."""
+"""Relative difference up to which a loss's own value counts as the whole objective: regularisation
+terms are larger where they matter.
+"""
 _SMOOTH = ("smooth_l1_loss", "huber_loss")
 _TRAINING = (ModeKeys.TRAIN.value, ModeKeys.GLOBAL.value)
 _FIGURES = (
@@ -74,12 +79,12 @@ _FIGURES = (
     ("weights", "min"),
     ("weights", "max"),
 )
-"""Of which collections which reductions are read."""
+"""The reductions that are read, by collection."""
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One figure over the steps at which it was taken."""
+    """One figure over the steps at which it was recorded."""
 
     steps: Array = field(default_factory=lambda: np.empty(0, int))
     values: Array = field(default_factory=lambda: np.empty(0))
@@ -89,7 +94,7 @@ class Series:
 
     @property
     def median(self) -> float:
-        """NaN when there is nothing."""
+        """NaN if empty."""
         known = self.values[np.isfinite(self.values)]
         return float(np.median(known)) if len(known) else math.nan
 
@@ -113,12 +118,12 @@ class Series:
 
 @dataclass(slots=True)
 class _Column:
-    """One figure of one tensor as it grows."""
+    """One growing figure of one tensor."""
 
     steps: Array
     values: Array
     trains: Array
-    """Whether each step is one in which weights are updated."""
+    """Whether weights are updated at each step."""
 
     def append(self, steps: Array, values: Array, trains: Array) -> None:
         self.steps = np.concatenate((self.steps, steps))
@@ -127,11 +132,11 @@ class _Column:
 
 
 class VitalSigns:
-    """Grows with the trial: `refresh` reads what is new. Steps are global. Of several workers it
-    is about the one named, or about the first.
+    """Grows with the trial: `refresh` reads what is new. Steps are global. With several workers,
+    covers the one named, or the first.
 
-    Most figures are the same from one check to the next: what was made of them is kept until more
-    of them come.
+    Most figures are the same from one check to the next: derived values are cached until more
+    arrive.
     """
 
     def __init__(self, trial: Trial, worker: str | None = None) -> None:
@@ -153,7 +158,7 @@ class VitalSigns:
         for cached in ("loss", "evaluation_loss", "ends_at"):
             self.__dict__.pop(cached, None)
         was_evaluated = self._is_all_evaluation
-        with suppress(TracksideError, ValueError, TypeError):  # the next check may find it whole
+        with suppress(TracksideError, ValueError, TypeError):  # the next check may find it complete
             self.anatomy = self._anatomy_file.read() or self.anatomy
         if self._is_all_evaluation != was_evaluated:
             self._made.clear()
@@ -166,11 +171,11 @@ class VitalSigns:
             self._read(collection, reduction, records)
 
     def vital(self, name: str, *, training: bool = True) -> Series:
-        """In training steps, or in those of evaluation."""
+        """At training steps, or at evaluation steps."""
         return self._series(VITALS + name, "mean", training)
 
     def series_by_name(self, prefix: str, suffix: str = "") -> dict[str, Series]:
-        """By what stands between the two, in training, as long as the loss is a number."""
+        """By the part between the two, at training steps, as long as the loss is finite."""
         start = VITALS + prefix
         if (start, suffix) not in self._found:
             self._found[start, suffix] = [
@@ -184,11 +189,11 @@ class VitalSigns:
         }
 
     def figure(self, tensor: str, reduction: str) -> Series:
-        """Of a gradient or a weight, where it was saved."""
+        """Of a gradient or a weight, if it was saved."""
         return self._series(tensor, reduction, None)
 
     def tensors(self, reduction: str, *, gradients: bool) -> list[str]:
-        """Names that have this figure, in the order of the model."""
+        """Names that have this figure, in the model's order."""
         return [
             name
             for name, known in self._columns
@@ -199,7 +204,7 @@ class VitalSigns:
 
     @cached_property
     def loss(self) -> Series:
-        """The training loss: of several that which was saved most often."""
+        """The training loss: of several, the one saved most often."""
         return self._loss(training=True)
 
     @cached_property
@@ -208,7 +213,7 @@ class VitalSigns:
 
     @cached_property
     def ends_at(self) -> float:
-        """The step from which the loss is no number: what is seen later says nothing."""
+        """The step from which the loss is not finite: later figures mean nothing."""
         bad = np.flatnonzero(~np.isfinite(self.loss.values))
         return float(self.loss.steps[bad[0]]) if len(bad) else math.inf
 
@@ -224,7 +229,7 @@ class VitalSigns:
 
     @property
     def chance(self) -> float | None:
-        """The loss of a model that knows nothing, for losses over classes."""
+        """The loss of random guessing, for losses over classes."""
         for loss in self.anatomy.losses:
             if loss.function.startswith("binary_cross_entropy"):
                 return math.log(2)
@@ -235,9 +240,10 @@ class VitalSigns:
 
     @property
     def unexplained(self) -> float:
-        """For the one loss over amounts: that of the last third, over what a model would have
-        that always predicts the targets' mean. NaN where it is not known, as where that loss is
-        only a part of what is trained on."""
+        """For a single loss over amounts: the loss of the last third, relative to that of always
+        predicting the targets' mean. NaN if unknown, as when that loss is only a part of the
+        objective.
+        """
         known = self.loss.last(max(FEWEST_LOSSES, len(self.loss) // _THIRD)).values
         variance = self._target_variance()
         if not len(known) or not variance > 0 or not self._is_all_of_the_loss("loss_value"):
@@ -249,14 +255,15 @@ class VitalSigns:
 
     @property
     def fall(self) -> float:
-        """By which part of itself the training loss has fallen, from its start to now; negative
-        when it rose. Medians of its first and of its last tenth."""
+        """The fraction by which the training loss has fallen from its start to now; negative if it
+        rose. Medians of its first and last tenth.
+        """
         early, late = self.early_loss, self.late_loss
         return (early - late) / max(abs(early), EPSILON) if math.isfinite(early) else 0.0
 
     @property
     def early_loss(self) -> float:
-        """The median of the first ones; the very first where the next are several times higher."""
+        """The median of the first losses; the very first if the next are several times higher."""
         count = max(_FEWEST_FIRST, min(_MOST_FIRST, len(self.loss) // _TENTH))
         median = self.loss.first(count).median
         first = self.first_loss
@@ -268,7 +275,7 @@ class VitalSigns:
 
     @property
     def late_loss(self) -> float:
-        """NaN when none of the last is a number."""
+        """NaN when none of the last is finite."""
         return self.loss.last(max(_FEWEST_LAST, len(self.loss) // _TENTH)).median
 
     def lingers(self, num_steps: int) -> bool:
@@ -281,15 +288,17 @@ class VitalSigns:
 
     @property
     def is_settled(self) -> bool:
-        """Whether it is time to judge what comes of it: many a loss lingers before it falls."""
+        """Whether it is time to judge the outcome: many losses linger before they fall."""
         return self.is_all or self.last_step >= LONG_RUN
 
     @property
     def is_stuck(self) -> bool:
-        """After a fair number of steps the loss is about where it started: at the level of chance
-        for classes; for amounts less than a fiftieth lower, or less than a fifth and no better
-        than their mean. Amounts that are explained well are learnt, wherever the loss started:
-        those of Q-learning grow with what is learnt."""
+        """Whether after a fair number of steps the loss is about where it started.
+
+        For classes: at the level of chance. For amounts: less than a fiftieth lower, or less than a
+        fifth and no better than predicting their mean. Amounts that are explained well are learnt,
+        wherever the loss started: in Q-learning they grow with what is learnt.
+        """
         return self.is_stuck_above(CHANCE_SHARE)
 
     def is_stuck_above(self, chance_share: float) -> bool:
@@ -324,7 +333,7 @@ class VitalSigns:
 
     @property
     def moved(self) -> float:
-        """How far the weights have gone, at most, over their length: the sum of all updates."""
+        """The greatest relative distance that the weights have moved: the sum of all updates."""
         ratio = self.vital("update_ratio")
         known = ratio.values[np.isfinite(ratio.values)]
         return float(known.mean()) * max(self.num_updates, 1) if len(known) else 0.0
@@ -332,18 +341,18 @@ class VitalSigns:
     def _is_all_of_the_loss(self, name: str) -> bool:
         part = self.vital(name)
         steps, here, there = np.intersect1d(self.loss.steps, part.steps, return_indices=True)
-        with np.errstate(invalid="ignore"):  # infinite ones have no difference
+        with np.errstate(invalid="ignore"):  # the difference of infinite values is undefined
             difference = np.abs(self.loss.values[here] - part.values[there])
         size = np.abs(part.values[there])
         return len(steps) > 0 and bool(np.median(difference) <= _SAME_LOSS * np.median(size))
 
     def _target_variance(self) -> float:
-        """Over all batches: within them, and between them."""
+        """Over all batches: within and between them."""
         std, mean = self.vital("target/std").values, self.vital("target/mean").values
         return float((std**2).mean() + mean.var()) if len(std) else math.nan
 
     def is_weight_unchanged(self, name: str) -> bool:
-        """As far as the saved figures show; False when they are not saved."""
+        """As far as the saved figures show; False when none are saved."""
         series = [self.figure(name, each) for each in ("l2", "min", "max")]
         return all(len(each) > 1 and np.ptp(each.values) == 0 for each in series)
 
@@ -392,7 +401,7 @@ class VitalSigns:
         if collection == "losses":
             names = self._loss_names = [name for name in names if "_input" not in name]
         found = [name for name in names if _has(records[name], reduction)]
-        if found == names:  # else some may yet get it
+        if found == names:  # otherwise some may still get it
             self._names[collection, reduction] = found
         return found
 
@@ -427,14 +436,15 @@ class VitalSigns:
 
     @property
     def _is_all_evaluation(self) -> bool:
-        """A model that is trained in evaluation mode: then modes do not distinguish its steps."""
+        """Whether the model is trained in evaluation mode: then modes do not tell steps apart."""
         backwards = self.anatomy.backwards
         return bool(backwards) and not any(each.training for each in backwards)
 
 
 def _loss_of_mean(loss: LossFacts, deviation: float) -> float:
-    """What a loss over amounts is for a model that always says their mean, where they are spread
-    as a bell curve; NaN for other losses."""
+    """A loss over amounts for a model that always predicts their mean, assuming a normal
+    distribution; NaN for other losses.
+    """
     if loss.function == "mse_loss":
         return deviation**2
     if loss.function == "l1_loss":

@@ -1,4 +1,4 @@
-"""smdebug's names, by Trackside. The original package, where installed, comes before this one."""
+"""smdebug's names, provided by Trackside. The original package, if installed, takes precedence."""
 
 from trackside.capture.modes import ModeKeys as modes
 from trackside.capture.selection.collection import CollectionKeys

@@ -1,4 +1,4 @@
-"""To be imported; a hook for MXNet is not offered."""
+"""Importable only; a hook for MXNet is not offered."""
 
 from trackside.capture.current_hook import del_hook, set_hook
 from trackside.capture.modes import ModeKeys as modes

@@ -1,4 +1,4 @@
-"""What calls of python profiles name; the profiles themselves are not made here."""
+"""Names used in calls about Python profiles; such profiles are not made here."""
 
 from enum import Enum, IntEnum
 

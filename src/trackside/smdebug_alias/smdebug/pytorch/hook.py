@@ -1,4 +1,4 @@
-"""With what scripts get from the original by `import *`."""
+"""Also exports what scripts get from the original by `import *`."""
 
 import os
 import time

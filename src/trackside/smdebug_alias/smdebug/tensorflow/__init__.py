@@ -1,4 +1,4 @@
-"""To be imported; hooks for TensorFlow are not offered."""
+"""Importable only; hooks for TensorFlow are not offered."""
 
 from trackside.capture.current_hook import del_hook, set_hook
 from trackside.capture.modes import ModeKeys as modes

@@ -1,4 +1,4 @@
-"""Answers `import sagemaker_training` where the real package is not installed; else steps aside."""
+"""`import sagemaker_training` if the real package is not installed; otherwise defers to it."""
 
 import sys
 from importlib.machinery import PathFinder
