@@ -94,10 +94,10 @@ def test_slots_that_compete_for_places_and_other_weights_are_no_attention_gone_w
         (lambda a, _: nn.Linear(8, 6)(a) / 4, False),
     ],
 )
-def test_likenesses_over_a_number_are_reported(scaled, is_told):
+def test_likenesses_over_a_number_are_reported(scaled, is_reported):
     a, b = (F.normalize(torch.randn(6, 8, requires_grad=True), dim=1) for _ in range(2))
     loss = F.cross_entropy(scaled(a, b), torch.arange(6))
-    assert read_graph(loss, {})["is_likeness_scaled"] is is_told
+    assert read_graph(loss, {})["is_likeness_scaled"] is is_reported
 
 
 class WithLoss(nn.Module):

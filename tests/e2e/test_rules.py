@@ -91,7 +91,7 @@ class Watched:
         self.job.wait()
         until(self._is_done, seconds=150)
 
-    def wait_for_a_look(self) -> None:
+    def wait_for_a_check(self) -> None:
         """Until the first steps were saved and judged."""
 
         def has_looked() -> bool:
@@ -204,7 +204,7 @@ def texts_in(uri: str, home: Path) -> list[tuple[int, str]]:
 
 def test_an_evaluator_that_is_killed_is_revived_and_repeats_nothing(submit, machine):
     watched = submit(rule(**STOP), Environment=TOLD)
-    watched.wait_for_a_look()
+    watched.wait_for_a_check()
     first = watched.evaluator_pid()
     os.kill(first, signal.SIGKILL)
     until(lambda: watched.rules.evaluator.exists() and watched.evaluator_pid() != first)
@@ -225,7 +225,7 @@ def test_an_evaluator_that_is_killed_is_revived_and_repeats_nothing(submit, mach
 def test_the_evaluator_outlives_the_supervisor_and_is_kept_by_the_next(submit, machine):
     watched = submit(rule(), Environment={**TOLD, "AFTER": "20"})
     job = watched.job
-    watched.wait_for_a_look()
+    watched.wait_for_a_check()
     evaluator, supervisor = watched.evaluator_pid(), job.supervisor_pid()
     os.kill(supervisor, signal.SIGKILL)
     until(lambda: job.supervisor_pid() != supervisor)
@@ -293,7 +293,7 @@ def test_a_rule_whose_tensors_are_not_saved_names_the_way_to_save_them(submit, m
 
 def test_rules_of_a_job_that_is_stopped_have_no_verdict(submit, machine):
     watched = submit(rule(), Environment=TOLD)
-    watched.wait_for_a_look()
+    watched.wait_for_a_check()
     machine.jobs.stop(watched.job.name)
     watched.wait()
     status = watched.status()

@@ -142,11 +142,11 @@ def test_the_end_of_a_job_that_never_began_is_reported_to_whom_it_names(jobs: Jo
         assert jobs.stop("job-1").state.secondary is Secondary.STOPPED
         rules = jobs.settings.layout.job("job-1").rules
 
-        def is_told() -> bool:
+        def is_notified() -> bool:
             jobs.reconcile()
             return rules.notified.exists() and not rules.evaluator.exists()
 
-        until(is_told)
+        until(is_notified)
         jobs.reconcile()
         assert "job-1" not in pending_uploads.noted(jobs.settings.layout)
         [(_, body)] = hooks.calls

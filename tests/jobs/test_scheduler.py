@@ -361,7 +361,7 @@ def test_a_thousand_jobs_that_wait_are_not_read_again_and_again(jobs: Jobs, home
         enqueue(jobs, "job-0", Trackside={"Cores": 2})
         make_copies(home, 1000)
         assert len(jobs.queue().waiting) == 1000
-        until(lambda: reads_of_a_look(jobs) < 500)
+        until(lambda: reads_of_a_scan(jobs) < 500)
     release(home, "holder")
     run_to_end(jobs, "holder")
 
@@ -376,7 +376,7 @@ def make_copies(home: Home, count: int) -> None:
             (folder.root / path.name).write_text(text)
 
 
-def reads_of_a_look(jobs: Jobs) -> int:
+def reads_of_a_scan(jobs: Jobs) -> int:
     """Files that this process reads while a server would look once at its jobs."""
 
     def reads() -> int:

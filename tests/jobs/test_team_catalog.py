@@ -396,12 +396,12 @@ def test_without_the_database_jobs_of_this_home_go_on_and_rows_catch_up(
     assert here.name_in_any_case("RUNS") == "runs"
     assert sorted(os.listdir(here.settings.layout.jobs)) == ["ends", "runs"]
     mortal.start()
-    until(lambda: refreshed(here) and told_without_error(there).get("ends") == "Completed")
+    until(lambda: refreshed(here) and published_without_error(there).get("ends") == "Completed")
     assert listed(there) == {"runs": "InProgress", "ends": "Completed"}
     submit(here, spec(shared, "new"))
 
 
-def told_without_error(jobs: Jobs) -> dict[str, str]:
+def published_without_error(jobs: Jobs) -> dict[str, str]:
     try:
         return listed(jobs)
     except DatabaseError:
@@ -433,7 +433,7 @@ def test_a_delete_that_the_database_did_not_hear_of_can_be_repeated(
     with pytest.raises(DatabaseUnreachable):
         here.delete("job-1")
     mortal.start()
-    until(lambda: told_without_error(here))
+    until(lambda: published_without_error(here))
     here.delete("job-1")
     assert listed(here) == {}
 
@@ -536,7 +536,7 @@ def wait_for_more(names: list[str]) -> None:
 
 def refreshed(jobs: Jobs) -> bool:
     jobs.refresh()
-    return bool(told_without_error(jobs))
+    return bool(published_without_error(jobs))
 
 
 def test_a_database_that_comes_back_empty_is_filled_again(here, there, shared, database):

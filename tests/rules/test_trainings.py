@@ -132,10 +132,10 @@ def test_an_unhealthy_training_is_found(trained: Trained, name: str, rule: Tenso
     found = judge(rule, trained(name))
     assert tensor in {each.tensor for each in found}
     for each in found:
-        check_told_well(each)
+        check_reported(each)
 
 
-def check_told_well(found: Finding) -> None:
+def check_reported(found: Finding) -> None:
     """A sentence with the numbers in it, and something to try."""
     assert found.message.endswith((".", ".)"))
     assert found.advice

@@ -62,7 +62,7 @@ def test_the_reading_agrees_with_psutil(reader: MachineReader):
     assert len(reader.read().cores) == psutil.cpu_count()
     assert reader.read().memory_bytes == psutil.virtual_memory().total
     until(lambda: is_close(reader.read().memory_available_bytes, available_bytes()))
-    until(lambda: is_close(busy_seconds(reader.read()), told_busy_seconds()))
+    until(lambda: is_close(busy_seconds(reader.read()), reported_busy_seconds()))
 
 
 def is_close(one: float, other: float) -> bool:
@@ -78,7 +78,7 @@ def busy_seconds(reading: Reading) -> float:
     return sum(core.busy for core in reading.cores) / os.sysconf("SC_CLK_TCK")
 
 
-def told_busy_seconds() -> float:
+def reported_busy_seconds() -> float:
     times = psutil.cpu_times()
     return float(times.user + times.nice + times.system + times.irq + times.softirq + times.steal)
 

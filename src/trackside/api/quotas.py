@@ -1,5 +1,6 @@
 """Keeps the jobs of each owner within the quota of its keys, and rejects new ones where that is
-impossible. `keys` has the quotas; `jobs/garbage_collection` decides what may be removed, as for TRACKSIDE_KEEP.
+impossible. `keys` has the quotas; `jobs/garbage_collection` decides what may be removed, as for
+TRACKSIDE_KEEP.
 
 Usage is measured in the background and remembered: a request within its quota by the last
 measurement costs nothing. No request is rejected by an old measurement.

@@ -72,7 +72,7 @@ class Query:
     def is_plain(self) -> bool:
         """Whether the list alone is sufficient."""
         is_listed = self.sort == "created" and not self.is_reversed and len(self.statuses) < 2
-        return is_listed and not self.conditions and not _needs_a_look(self.name_contains)
+        return is_listed and not self.conditions and not _needs_details(self.name_contains)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ def _is_listed(row: JobSummary, query: Query) -> bool:
     return text in shown_name(row.name) or text in row.name
 
 
-def _needs_a_look(text: str | None) -> bool:
+def _needs_details(text: str | None) -> bool:
     """For names with dots and underscores the index knows only that there are some."""
     return text is not None and with_dashes(text) != text
 

@@ -113,13 +113,13 @@ def _record(view: QueueView, now: float) -> dict[str, Any]:
         "is_served": view.is_served,
         "capacity": asdict(view.capacity),
         "free": asdict(view.free),
-        "running": [_told(entry, now) for entry in view.running],
+        "running": [_entry_record(entry, now) for entry in view.running],
         "waiting": [
-            {"position": waiter.position, **_told(waiter.entry, now), "why": waiter.why}
+            {"position": waiter.position, **_entry_record(waiter.entry, now), "why": waiter.why}
             for waiter in view.waiting
         ],
     }
 
 
-def _told(entry: Entry, now: float) -> dict[str, Any]:
+def _entry_record(entry: Entry, now: float) -> dict[str, Any]:
     return {**asdict(entry), "seconds": round(now - entry.since, 1)}

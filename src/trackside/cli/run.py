@@ -377,7 +377,7 @@ def _after_start(
         if not json:
             print(f"Started {job.name}", flush=True)
         # After the start, so that the job does not wait for imports that only following it needs.
-        _until_it_speaks(job)
+        _until_first_output(job)
         from trackside.cli.wait_for_job import wait_for
 
         try:
@@ -402,7 +402,7 @@ def _after_start(
         print(f"  trackside stop {job.name}")
 
 
-def _until_it_speaks(job: "TrainingJob") -> None:
+def _until_first_output(job: "TrainingJob") -> None:
     """Wait briefly until a job on this machine has a log: before that there is nothing to print,
     and its processes start faster if this one does not import the printing code yet.
     """

@@ -68,7 +68,7 @@ def changes(access: Access, environ: Mapping[str, str]) -> list[Change]:
     """All that leads an AWS client to the server and away from Amazon; with the way back."""
     values = _values(access, environ)
     known = _before(environ)
-    before = {name: _told(name, environ) for name in values} | known
+    before = {name: _previous(name, environ) for name in values} | known
     kept = [name for name, value in before.items() if value is True and name not in known]
     values[BEFORE] = json.dumps(before, sort_keys=True)
     return [*map(Keep, kept), *(_change(name, value) for name, value in values.items())]
@@ -121,7 +121,7 @@ def _change(name: str, value: str | bool | None) -> Change:
             return Unset(name)
 
 
-def _told(name: str, environ: Mapping[str, str]) -> str | bool | None:
+def _previous(name: str, environ: Mapping[str, str]) -> str | bool | None:
     """What `BEFORE` says of a variable: its value, that it is kept, or that there was none."""
     return True if name in _SECRET and name in environ else environ.get(name)
 

@@ -81,15 +81,15 @@ class Postgres(Database):
 
     def wait_until_there(self) -> None:
         """For a server that starts together with its database. `DatabaseRefused` is not retried."""
-        tell_at = time.monotonic()
+        log_at = time.monotonic()
         while True:
             try:
                 self.read("SELECT 1")
                 return
             except DatabaseUnreachable as error:
-                if time.monotonic() >= tell_at:
+                if time.monotonic() >= log_at:
                     logger.warning("waiting for the database %s: %s", self.address, error.reason)
-                    tell_at += _PATIENCE_LOG_SECONDS
+                    log_at += _PATIENCE_LOG_SECONDS
             time.sleep(_RETRY_SECONDS)
 
     def close(self) -> None:

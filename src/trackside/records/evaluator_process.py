@@ -107,7 +107,7 @@ class Pulse:
 
     def __init__(self) -> None:
         self._beat: int | None = None
-        self._num_looks = 0
+        self._num_checks = 0
         self._looked_at = -math.inf
 
     def is_frozen(self, rules: RulesFolder) -> bool:
@@ -120,9 +120,9 @@ class Pulse:
             beat = os.stat(rules.evaluator).st_mtime_ns
         except FileNotFoundError:
             beat = None
-        self._num_looks = self._num_looks + 1 if beat is not None and beat == self._beat else 0
+        self._num_checks = self._num_checks + 1 if beat is not None and beat == self._beat else 0
         self._beat = beat
-        return self._num_looks >= FROZEN_CHECKS
+        return self._num_checks >= FROZEN_CHECKS
 
 
 def kill(rules: RulesFolder) -> None:
@@ -152,14 +152,14 @@ def has_judged(rules: RulesFolder, spec: JobSpec) -> bool:
 
 def is_published(rules: RulesFolder, spec: JobSpec) -> bool:
     """Whether all rules have ended, and their results are stored."""
-    is_told = rules.published.exists() or not rules.evaluator.exists()
-    return has_judged(rules, spec) and is_told
+    is_published = rules.published.exists() or not rules.evaluator.exists()
+    return has_judged(rules, spec) and is_published
 
 
 def is_done(rules: RulesFolder, spec: JobSpec) -> bool:
     """Whether users have been notified, too: finally an evaluator removes its record."""
-    is_told = not spec.options.notify or rules.notified.exists()
-    return has_judged(rules, spec) and not rules.evaluator.exists() and is_told
+    is_published = not spec.options.notify or rules.notified.exists()
+    return has_judged(rules, spec) and not rules.evaluator.exists() and is_published
 
 
 def intend(rules: RulesFolder) -> str | None:

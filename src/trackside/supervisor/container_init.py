@@ -121,9 +121,9 @@ def main() -> None:
         else:
             _bring_up(plan, engine)
     except (EngineError, OSError) as error:
-        _tell(f"error\n{error}")
+        _report(f"error\n{error}")
         return
-    _tell("started")
+    _report("started")
     _leave_streams()
     try:
         _keep(plan, engine, pump)
@@ -177,8 +177,8 @@ def _start(plan: Plan, engine: Engine, container: str) -> None:
 
 def _record_root(plan: Plan, container: str, engine: Engine) -> None:
     """The container's first process, if it is on this machine; an engine may be on another."""
-    looked = engine.inspect(container) or {"State": {}}
-    pid = int(looked["State"].get("Pid", 0))
+    inspected = engine.inspect(container) or {"State": {}}
+    pid = int(inspected["State"].get("Pid", 0))
     group = process_table.read(f"/proc/{pid}/cgroup") if pid else b""
     plan.root = pid if container.encode() in group else 0
     plan.root_since = process_table.started(plan.root)
@@ -190,15 +190,15 @@ def _keep(plan: Plan, engine: Engine, pump: PipePump) -> None:
     watchdog = Watchdog(plan.folder, plan.revive)
     watchdog.tick()
     waiter = Waiter(plan, engine, pump, watchdog)
-    looked = waiter.wait()
+    inspected = waiter.wait()
     while pump.step():
         pass
     if waiter.may_have_missed:
         pump.say(_MISSED)
-    if looked["State"]["ExitCode"] == _NOT_FOUND:
-        _explain_shell(plan, engine, pump, looked["Id"])
+    if inspected["State"]["ExitCode"] == _NOT_FOUND:
+        _explain_shell(plan, engine, pump, inspected["Id"])
     pump.finish()
-    state = looked["State"]
+    state = inspected["State"]
     code = exit_code(int(state["ExitCode"]))
     began, ended = _seconds(state["StartedAt"]), _seconds(state["FinishedAt"])
     oom = code != 0 and bool(state["OOMKilled"])
@@ -218,9 +218,9 @@ class Waiter:
         self._pump = pump
         self._watchdog = watchdog
         self._container = ""
-        self._bell: socket.socket | None = None
+        self._wait_socket: socket.socket | None = None
         """Ends when the container does, or the engine."""
-        self._look_at = self._tick_at = 0.0
+        self._check_at = self._tick_at = 0.0
         self.may_have_missed = plan.adopts and not plan.was_held
         """It had ended before anybody opened its pipe again."""
         self._answered_at = time.monotonic()
@@ -233,53 +233,53 @@ class Waiter:
         while True:
             if time.monotonic() >= self._tick_at:
                 self._tick()
-            if self._has_rung() and (looked := self._look()) is not None:
-                return looked
+            if self._may_have_ended() and (inspected := self._check_container()) is not None:
+                return inspected
             self._rest()
 
     def _tick(self) -> None:
         self._watchdog.tick()
         _reap()
-        is_told = self._watchdog.descriptor is not None
-        self._tick_at = time.monotonic() + (WATCHED_SECONDS if is_told else TICK_SECONDS)
+        is_notified = self._watchdog.descriptor is not None
+        self._tick_at = time.monotonic() + (WATCHED_SECONDS if is_notified else TICK_SECONDS)
 
-    def _has_rung(self) -> bool:
-        if self._bell is None:
-            return time.monotonic() >= self._look_at
+    def _may_have_ended(self) -> bool:
+        if self._wait_socket is None:
+            return time.monotonic() >= self._check_at
         try:
-            while self._bell.recv(PIECE_BYTES):
+            while self._wait_socket.recv(PIECE_BYTES):
                 pass  # the response; after it the connection is closed
         except BlockingIOError:
             return False
         except OSError:
             pass
-        self._bell.close()
-        self._bell = None
+        self._wait_socket.close()
+        self._wait_socket = None
         return True
 
-    def _look(self) -> "Any":
+    def _check_container(self) -> "Any":
         """The container if it has ended; else None, and the wait request is sent again."""
         try:
-            looked = self._inspect()
+            inspected = self._inspect()
             self._answered_at = time.monotonic()
-            if looked["State"]["Status"] in _OVER:
-                return looked
+            if inspected["State"]["Status"] in _OVER:
+                return inspected
             self.may_have_missed = False
             if not self._plan.root:  # the previous init was killed at that moment
                 _start(self._plan, self._engine, self._container)
-            self._bell = self._engine.send("POST", f"/containers/{self._container}/wait")
-            self._bell.setblocking(False)
+            self._wait_socket = self._engine.send("POST", f"/containers/{self._container}/wait")
+            self._wait_socket.setblocking(False)
         except EngineError as error:
-            self._look_at = time.monotonic() + ENGINE_SECONDS
+            self._check_at = time.monotonic() + ENGINE_SECONDS
             self._give_up(error)
         return None
 
     def _inspect(self) -> "Any":
         self._container = self._container or self._engine.find(self._plan.label) or ""
-        looked = self._engine.inspect(self._container) if self._container else None
-        if looked is None:
+        inspected = self._engine.inspect(self._container) if self._container else None
+        if inspected is None:
             raise Gone("The container was removed while the script ran.")
-        return looked
+        return inspected
 
     def _give_up(self, error: EngineError) -> None:
         """Give up a container whose engine does not respond and whose first process has ended."""
@@ -294,9 +294,9 @@ class Waiter:
             self._note_output()
             time.sleep(0 if moved >= _MUCH_BYTES else _BREATH_SECONDS)
             return
-        bell = None if self._bell is None else self._bell.fileno()
+        wait_socket = None if self._wait_socket is None else self._wait_socket.fileno()
         found = select.poll()
-        for descriptor in (self._pump.readable, bell, self._watchdog.descriptor):
+        for descriptor in (self._pump.readable, wait_socket, self._watchdog.descriptor):
             if descriptor is not None:
                 found.register(descriptor, select.POLLIN)
         ready = found.poll(self._longest_seconds() * 1000)
@@ -306,8 +306,8 @@ class Waiter:
     def _longest_seconds(self) -> float:
         if self._pump.is_holding:
             return RETRY_SECONDS
-        if self._bell is None:
-            return max(0.0, min(self._look_at, self._tick_at) - time.monotonic())
+        if self._wait_socket is None:
+            return max(0.0, min(self._check_at, self._tick_at) - time.monotonic())
         return max(0.0, self._tick_at - time.monotonic())
 
     def _note_output(self) -> None:
@@ -381,7 +381,7 @@ def _leave_streams() -> None:
     os.close(null)
 
 
-def _tell(text: str) -> None:
+def _report(text: str) -> None:
     try:
         os.write(1, text.encode(errors="surrogateescape"))
     except BrokenPipeError:

@@ -129,7 +129,7 @@ def test_a_plan_arrives_as_it_was_sent():
         views=["/usr"],
         python=["/opt/venv"],
         hidden="/home of jobs",
-        desk="/tmp/x",
+        work_folder="/tmp/x",
         mark="m",
         group="g",
         memory_bytes=2,

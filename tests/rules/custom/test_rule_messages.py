@@ -9,8 +9,8 @@ from trackside.rules.custom.rule_messages import (
     TEXT_MOST,
     Begins,
     Failed,
+    InvalidMessage,
     Looked,
-    Nonsense,
     Over,
     checked,
     parse,
@@ -56,7 +56,7 @@ def test_all_that_a_process_states_is_understood():
     ],
 )
 def test_anything_else_is_refused(said: bytes):
-    with pytest.raises(Nonsense):
+    with pytest.raises(InvalidMessage):
         parse(said)
 
 

@@ -32,7 +32,7 @@ def test_a_hit_states_what_the_original_states_and_where(case: Case):
 
 
 def test_nothing_found_in_all_the_data_is_no_issue(case: Case):
-    case.looked(40)
+    case.checked(40)
     case.conclude(was_stopped=False)
     assert (case.evaluation.status, case.evaluation.details) == (RuleStatus.NO_ISSUES_FOUND, "")
     assert case.is_over
@@ -50,7 +50,7 @@ def test_a_finding_stands_whatever_comes_later(case: Case):
 
 
 def test_a_stop_comes_before_a_verdict(case: Case):
-    case.looked(12)
+    case.checked(12)
     case.stopping()
     assert str(case.evaluation.status) == "Stopping"
     case.conclude(was_stopped=True)

@@ -72,7 +72,7 @@ class Plan:
     """Python's folders among `views`, which may be readable by their owner only."""
     hidden: str
     """A folder that is hidden, except for the views inside it."""
-    desk: str
+    work_folder: str
     """The working folder if the rule has no /tmp of its own."""
     mark: str
     group: str

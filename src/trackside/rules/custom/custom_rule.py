@@ -26,8 +26,8 @@ from trackside.rules.custom.rule_messages import (
     LINE_BYTES,
     Begins,
     Failed,
+    InvalidMessage,
     Looked,
-    Nonsense,
     Over,
     Word,
     parse,
@@ -179,7 +179,7 @@ class CustomRule:
             views=confinement.views(environment(), more, hidden),
             python=confinement.python_folders(hidden),
             hidden=hidden,
-            desk=os.path.join(tempfile.gettempdir(), f"trackside-rule-{self._mark}"),
+            work_folder=os.path.join(tempfile.gettempdir(), f"trackside-rule-{self._mark}"),
             mark=self._mark,
             group=self._group,
             memory_bytes=self._memory_bytes,
@@ -210,10 +210,10 @@ class CustomRule:
             *lines, self._unread = (self._unread + data).split(b"\n")
             try:
                 if len(self._unread) > LINE_BYTES:
-                    raise Nonsense(f"a line of more than {LINE_BYTES} bytes")
+                    raise InvalidMessage(f"a line of more than {LINE_BYTES} bytes")
                 for word in map(parse, lines):
                     self._take_in(word, found)
-            except Nonsense as error:
+            except InvalidMessage as error:
                 self._fail(f"ClientError: the rule's process says what none of them would: {error}")
         return found
 

@@ -99,13 +99,13 @@ class Guard:
         self._group.remove()
         if self._kind == "uid":
             _remove_files_of(self._plan.user)
-        shutil.rmtree(self._plan.desk, ignore_errors=True)
+        shutil.rmtree(self._plan.work_folder, ignore_errors=True)
 
     def _start(self, kind: str) -> str:
         """Start the rule. Returns why that failed, or "" when the rule is about to run."""
         if kind not in isolation.BOXES:
             with suppress(FileExistsError):  # ended by us, for the previous kind
-                os.mkdir(self._plan.desk, 0o700)
+                os.mkdir(self._plan.work_folder, 0o700)
         pipe = isolation.Pipe()
         program = partial(_program, self._plan.line)
         self._main, self._said = isolation.start(kind, self._plan, self._group, pipe, program), b""

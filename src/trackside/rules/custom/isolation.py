@@ -111,14 +111,14 @@ def _stay(start: Start) -> None:
     if start.kind == "uid":
         limits.set_limits(plan.memory_bytes, _num_processes(start))
         linux.limit_capabilities(0)
-        _change_user(plan.user, plan.desk)
+        _change_user(plan.user, plan.work_folder)
     else:
         limits.set_limits(plan.memory_bytes, limits.backstop(plan.num_processes))
-        os.chown(plan.desk, os.geteuid(), os.getegid())
+        os.chown(plan.work_folder, os.geteuid(), os.getegid())
     if sys.platform == "linux":
         linux.give_up_privileges()
         linux.set_dumpable(True)
-    _be_rule(start, plan.desk)
+    _be_rule(start, plan.work_folder)
 
 
 def _leave(start: Start) -> None:
@@ -165,12 +165,12 @@ def _counts_by_namespace() -> bool:
     return (int(major), number) >= _COUNTS_BY_NAMESPACE
 
 
-def _change_user(user: int, desk: str | None = None) -> None:
+def _change_user(user: int, work_folder: str | None = None) -> None:
     """Permanent; the scratch folder is handed over."""
     for each in (user, _NOBODY):  # a container maps only a few ids
         with suppress(OSError):
-            if desk is not None:
-                os.chown(desk, each, each)
+            if work_folder is not None:
+                os.chown(work_folder, each, each)
             os.setgroups([])
             os.setresgid(each, each, each)
             os.setresuid(each, each, each)
@@ -216,9 +216,9 @@ def reaped() -> Iterator[tuple[int, int]]:
             yield found
 
 
-def _be_rule(start: Start, desk: str) -> None:
-    os.chdir(desk)
-    settings.work_in(desk)
+def _be_rule(start: Start, work_folder: str) -> None:
+    os.chdir(work_folder)
+    settings.work_in(work_folder)
     rule = start.program()
     start.pipe.send(READY)
     os.close(start.pipe.writer)

@@ -54,14 +54,14 @@ class Channel:
         os.dup2(null, 0)
         os.dup2(2, 1)
         self._over = Event()
-        os.register_at_fork(after_in_child=self._fall_silent)
+        os.register_at_fork(after_in_child=self._discard_output)
 
     def read_plan(self) -> dict[str, Any]:
         plan: dict[str, Any] = json.loads(self._in.readline())
         Thread(target=self._listen, name="trackside-evaluator", daemon=True).start()
         return plan
 
-    def is_told_over(self) -> bool:
+    def is_end_requested(self) -> bool:
         """Whether the job has ended."""
         return self._over.is_set()
 
@@ -70,7 +70,7 @@ class Channel:
             self._over.set()
         os._exit(1)
 
-    def _fall_silent(self) -> None:
+    def _discard_output(self) -> None:
         """In a forked child: its output is not read, for it is not the rule."""
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, self._out)
@@ -105,7 +105,7 @@ class Watcher:
     def run(self) -> None:
         judge: CustomJudge | None = None
         while judge is None or not judge.is_at_end:
-            is_last = self._channel.is_told_over()
+            is_last = self._channel.is_end_requested()
             if self._feed.advance(last=is_last):
                 evidence = self._feed.evidence
                 if judge is None:

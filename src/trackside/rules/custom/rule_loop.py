@@ -45,7 +45,7 @@ class CustomJudge:
         """The rule wants to see no more."""
         self._name = name
         self._trial = trial
-        self._num_looks = 0
+        self._num_checks = 0
         self._last_bad: dict[tuple[str, ...], int] = {}
         """Location of a finding to the last check at which it was there."""
         self._start = _limit(texts, "start_step", 0)
@@ -68,13 +68,13 @@ class CustomJudge:
         answer = self._ask(step)
         if answer is None:
             return None
-        self._num_looks += 1
+        self._num_checks += 1
         if not answer:
             return None
         finding = answer if isinstance(answer, Finding) else self._finding_of(step, answer)
         place = (finding.rule, finding.mode, finding.worker, finding.tensor, finding.subject)
-        before, self._last_bad[place] = self._last_bad.get(place), self._num_looks
-        if before is not None and self._num_looks - before <= HEALTHY_CHECKS:
+        before, self._last_bad[place] = self._last_bad.get(place), self._num_checks
+        if before is not None and self._num_checks - before <= HEALTHY_CHECKS:
             return None
         return finding
 

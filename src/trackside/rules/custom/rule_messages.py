@@ -43,7 +43,7 @@ class Over:
 Word = Begins | Looked | Failed | Over | Finding
 
 
-class Nonsense(Exception):
+class InvalidMessage(Exception):
     """The line is not a valid message."""
 
 
@@ -65,7 +65,7 @@ def parse(line: bytes) -> Word:
             case other:
                 raise ValueError(other)
     except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
-        raise Nonsense(repr(error)) from None
+        raise InvalidMessage(repr(error)) from None
 
 
 def checked(found: Finding) -> Finding:

@@ -51,7 +51,9 @@ class ServedTrial:
             inside = os.path.relpath(place.store.root, self._base)
             self._below = "" if inside == "." else f"{inside}/"
         local = place.local
-        self.has_news: Callable[[], bool] = _Patience().is_over if local is None else pulse(local)
+        self.has_news: Callable[[], bool] = (
+            _CheckInterval().is_over if local is None else pulse(local)
+        )
 
     def list(self, prefix: str, after: str) -> Iterator[Entry]:
         after = self._prefix + after if after else ""
@@ -182,7 +184,7 @@ def _listed(entries: Iterator[Entry]) -> Iterator[bytes]:
         yield b"".join(json.dumps(row).encode() + b"\n" for row in rows)
 
 
-class _Patience:
+class _CheckInterval:
     """Minimum interval between checks of a store without a cheaper way to detect changes."""
 
     def __init__(self) -> None:

@@ -209,7 +209,7 @@ class Evaluator:
                 case.failed(f"InternalServerError: {trace_end(error)}")
                 continue
             steps = getattr(evidence, "steps", ())
-            case.looked(steps[-1] if steps else None)
+            case.checked(steps[-1] if steps else None)
             self._file(case, found)
             if evidence.is_all:
                 case.conclude(was_stopped=self._job.was_stopped, missing=missing)
@@ -303,7 +303,7 @@ class Evaluator:
             if not isinstance(ready, CustomRule):
                 continue
             self._file(case, ready.findings(is_last=is_last))
-            case.looked(ready.last_step)
+            case.checked(ready.last_step)
             if self._tensors.is_gone:
                 return  # perhaps only due to the removal; evaluated again from storage
             if ready.failure:

@@ -73,7 +73,7 @@ class Case:
     def has_found(self) -> bool:
         return self.evaluation.status is RuleStatus.ISSUES_FOUND
 
-    def looked(self, step: int | None) -> None:
+    def checked(self, step: int | None) -> None:
         """Record how far the rule has read."""
         if step is not None:
             self.evaluation = replace(self.evaluation, last_step=step)

@@ -72,7 +72,7 @@ def samples_section(profile: Profile | None) -> Html | None:
     """The machine as the profiler saw it, for a page without the job's curves."""
     if profile is None or not profile.nodes:
         return None
-    began = first_look(profile)
+    began = first_sample(profile)
     drawn = []
     for dimension, title in DIMENSION_CHARTS.items():
         names = len(profile.columns(dimension))
@@ -92,7 +92,7 @@ def samples_section(profile: Profile | None) -> Html | None:
     return section("machine", "Machine", about, element("div", *drawn, class_="grid"))
 
 
-def first_look(profile: Profile) -> float:
+def first_sample(profile: Profile) -> float:
     """At the machine. The profile's own first time may be a step's: those are written sooner."""
     firsts = [float(table.times[0]) for table in profile.nodes.values() if len(table.times)]
     return min(firsts, default=profile.first_time or 0.0)

@@ -58,7 +58,7 @@ def profiler_page(
     end = profile.last_time or 0.0
     facts = [
         Fact("nodes", f"{len(profile.nodes)}"),
-        Fact("watched for", sections.span(end - machine_use.first_look(profile))),
+        Fact("watched for", sections.span(end - machine_use.first_sample(profile))),
         Fact("samples", f"{sum(len(table.times) for table in profile.nodes.values()):,}"),
     ]
     status = "IssuesFound" if found else "NoIssuesFound"

@@ -210,7 +210,7 @@ class _Folder:
         """Name and new bytes of each changed file, up to the last complete line; a file that is one
         JSON value is returned whole.
         """
-        after = "" if everything else self._look_back()
+        after = "" if everything else self._reread()
         for entry in list(self._store.list(self._prefix, after)):
             name = entry.key.removeprefix(self._prefix)
             start = self._read.get(name, 0)
@@ -226,7 +226,7 @@ class _Folder:
             return data
         return data[: data.rfind(b"\n") + 1]
 
-    def _look_back(self) -> str:
+    def _reread(self) -> str:
         """Files of other nodes may still arrive for the hour before the newest one."""
         hours = sorted({name[:_HOUR_DIGITS] for name in self._read})
         return self._prefix + hours[-2] if len(hours) > 1 else ""

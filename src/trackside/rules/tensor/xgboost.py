@@ -44,8 +44,8 @@ class FeatureImportanceOverweight(TensorRule):
             order = np.argsort(importances)[::-1][: self.nfeatures]
             total = float(importances.sum())
             share = float(importances[order].sum()) / total if total > 0 else 0.0
-            is_telling = int(np.count_nonzero(importances)) > self.nfeatures
-            if self._onsets.begins("", is_telling and share > self.threshold):
+            is_informative = int(np.count_nonzero(importances)) > self.nfeatures
+            if self._onsets.begins("", is_informative and share > self.threshold):
                 features = ", ".join(cube.names[place].rpartition("/")[2] for place in order)
                 yield self.found(
                     evidence,
