@@ -175,7 +175,7 @@ def test_hostile_archives_stay_inside(
 ):
     """The tests of packing and unpacking once more, where Python itself checks the least."""
     modules = ("test_archive", "test_extract", "test_tar_reader")
-    paths = [str(PROJECT / "tests" / f"{module}.py") for module in modules]
+    paths = [str(PROJECT / "tests" / "files" / f"{module}.py") for module in modules]
     options = ("-q", "--noconftest", "-c", os.devnull, "--rootdir", str(PROJECT))
     folder = tmp_path_factory.mktemp("old") / "t"  # a socket's path has to be short
     elsewhere = ("-p", "no:cacheprovider", "--basetemp", str(folder))

@@ -193,7 +193,7 @@ def test_known_keys_count_on_without_the_database_for_a_while(
         with pytest.raises(KeysUnavailable):
             keys.secret_of("TSNOBODY")
         assert keys.secret_of(own.id) is not None
-        assert [each.label for each in keys.all()] == ["limits still apply", "ci"]  # limits go on
+        assert [each.label for each in keys.all()] == ["this machine", "ci"]  # limits still apply
         mortal.start()
         monkeypatch.setattr(shared, "_grace_seconds", 3600.0)
         assert keys.secret_of(key.id) == secret

@@ -190,14 +190,14 @@ print(json.dumps(trainer.latest_training_job.name))
 
 
 def test_two_hosts_share_channels_and_keep_checkpoints(shell: ClientShell):
-    (shell.folder / "code" / "records/hosts.py").write_text(HOSTS)
+    (shell.folder / "code" / "hosts.py").write_text(HOSTS)
     (shell.folder / "labels.csv").write_text("1,2")
     code = """
 from sagemaker.inputs import TrainingInput
 for name in "ab":
     boto3.client("s3").put_object(Bucket=bucket, Key=f"parts/{name}", Body=b"x")
 trainer = estimator(
-    entry_point="records/hosts.py", instance_count=2, checkpoint_s3_uri=f"s3://{bucket}/kept",
+    entry_point="hosts.py", instance_count=2, checkpoint_s3_uri=f"s3://{bucket}/kept",
     output_path=f"s3://{bucket}/out/")
 trainer.fit({
     "parts": TrainingInput(f"s3://{bucket}/parts", distribution="ShardedByS3Key"),
@@ -245,9 +245,9 @@ print(json.dumps({
 
 
 def test_a_script_is_its_job_at_the_server_until_the_job_ends(shell: ClientShell):
-    (shell.folder / "code" / "records/attached_process.py").write_text(CALLER)
+    (shell.folder / "code" / "caller.py").write_text(CALLER)
     code = """
-trainer = estimator(entry_point="records/attached_process.py", hyperparameters={})
+trainer = estimator(entry_point="caller.py", hyperparameters={})
 trainer.fit(logs="None")
 told = json.load(boto3.client("s3").get_object(Bucket=bucket, Key="told.json")["Body"])
 outlived = boto3.client("s3", aws_access_key_id=told["id"], aws_secret_access_key=told["secret"])

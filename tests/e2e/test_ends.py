@@ -10,7 +10,7 @@ from tests.e2e.conftest import Job
 from tests.suspended_writer import suspended_writer
 from tests.wait import until
 from trackside.errors import JobBusy
-from trackside.jobs import jobs
+from trackside.jobs import local_controller
 from trackside.records.hosts import Phase
 from trackside.records.status import Secondary, Status
 
@@ -127,7 +127,7 @@ def test_stop_does_not_wait_without_end_for_a_suspended_writer(machine, monkeypa
     job = machine.submit(SAVES_ON_TERM)
     job.wait_for_line("READY")
     with suspended_writer(job.folder.journal) as pid:
-        monkeypatch.setattr(jobs, "LOCK_SECONDS", 0.05)
+        monkeypatch.setattr(local_controller, "LOCK_SECONDS", 0.05)
         with pytest.raises(JobBusy) as busy:
             machine.jobs.stop(job.name)
         assert busy.value.holder == pid

@@ -97,7 +97,9 @@ def test_a_two_host_ddp_run_trains_over_gloo(machine):
         ResourceConfig=TWO,
         hyperparameters={"sagemaker_torch_distributed_enabled": "true"},
     )
-    assert job.wait().state.status is Status.COMPLETED, job.log()[-2000:]
+    state = job.wait().state
+    logs = [job.log(host)[-2000:] for host in ("algo-1", "algo-2")]
+    assert state.status is Status.COMPLETED, logs
     ranks = set()
     for host in ("algo-1", "algo-2"):
         [line] = [line for line in job.log(host).splitlines() if line.startswith("TRAINED")]

@@ -192,7 +192,7 @@ def test_a_home_that_was_open_is_closed_at_the_next_start_and_said_once(home: Pa
     first, second = (
         subprocess.run([*TRACKSIDE, "jobs"], capture_output=True, text=True) for _ in range(2)
     )
-    assert "was open to other users (mode 0755)" in first.stderr
+    assert "was readable by other users (mode 0755)" in first.stderr
     assert second.stderr == ""
     assert open_to_others(home) == []
 

@@ -117,7 +117,7 @@ def test_a_server_without_the_team_s_key_does_not_start(shared: dict[str, str], 
     assert "are in the database" in alone.stderr
     assert "hush" not in alone.stderr
     assert run(tmp_path / "a", "env").returncode == 0  # this machine's own key is in its file
-    for partly in (["queue"], ["gc", "--dry-run"]):  # what needs a part of it does without
-        done = run(tmp_path / "a", *partly)
-        assert done.returncode == 0
-        assert "left out. The access keys of" in done.stderr
+    assert run(tmp_path / "a", "queue").returncode == 0  # no job waits, so no limit is read
+    done = run(tmp_path / "a", "gc", "--dry-run")  # what needs a part of it does without
+    assert done.returncode == 0
+    assert "left out. The access keys of" in done.stderr

@@ -52,7 +52,7 @@ def test_a_command_is_kept_as_it_is():
     ],
 )
 def test_the_job_is_called_after_what_it_runs(arguments, base: str):
-    assert spec_of(**arguments).name.rpartition("-20")[0] == base
+    assert spec_of(**arguments).name.partition("-20")[0] == base
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ EXTRAS = {
     "demo": ("sklearn", "tensorboard", "torch"),
     "gpu": ("pynvml",),
     "postgres": ("psycopg",),
-    "server": ("awscrt", "cryptography", "uvicorn"),
+    "server": ("awscrt", "cryptography", "prometheus_client", "starlette", "uvicorn"),
     "tensorboard": ("tensorboard",),
 }
 """The modules of each extra in pyproject.toml beyond Trackside's own dependencies."""
