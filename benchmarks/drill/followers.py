@@ -137,7 +137,7 @@ for start in range(0, len(lines), 65536):
     write(lines[start : start + 65536])
 seconds = time.monotonic() - begun
 write(b"no newline at the end")
-with open("/opt/ml/model/told.txt", "w") as file:
+with open("/opt/ml/model/reported.txt", "w") as file:
     file.write(f"{total} {digest.hexdigest()} {500_000 / seconds:.0f}")
 """
 

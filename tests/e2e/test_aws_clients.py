@@ -46,9 +46,9 @@ open(f"/opt/ml/checkpoints/{host}", "w").close()
 
 CALLER = """
 import boto3, json, os
-told = {"arn": boto3.client("sts").get_caller_identity()["Arn"],
+reported = {"arn": boto3.client("sts").get_caller_identity()["Arn"],
     "id": os.environ["AWS_ACCESS_KEY_ID"], "secret": os.environ["AWS_SECRET_ACCESS_KEY"]}
-boto3.client("s3").put_object(Bucket="trackside", Key="told.json", Body=json.dumps(told))
+boto3.client("s3").put_object(Bucket="trackside", Key="reported.json", Body=json.dumps(reported))
 """
 
 RULE = """
@@ -249,14 +249,15 @@ def test_a_script_is_its_job_at_the_server_until_the_job_ends(shell: ClientShell
     code = """
 trainer = estimator(entry_point="caller.py", hyperparameters={})
 trainer.fit(logs="None")
-told = json.load(boto3.client("s3").get_object(Bucket=bucket, Key="told.json")["Body"])
-outlived = boto3.client("s3", aws_access_key_id=told["id"], aws_secret_access_key=told["secret"])
+reported = json.load(boto3.client("s3").get_object(Bucket=bucket, Key="reported.json")["Body"])
+keys = {"aws_access_key_id": reported["id"], "aws_secret_access_key": reported["secret"]}
+outlived = boto3.client("s3", **keys)
 try:
     outlived.list_buckets()
-    told["after"] = "still good"
+    reported["after"] = "still good"
 except Exception as error:
-    told["after"] = error.response["Error"]["Code"]
-print(json.dumps({**told, "name": trainer.latest_training_job.name}))
+    reported["after"] = error.response["Error"]["Code"]
+print(json.dumps({**reported, "name": trainer.latest_training_job.name}))
 """
     _, reported = shell.python(PRELUDE + code)
     assert reported["arn"].endswith(f"assumed-role/trackside/TSJOB-{reported['name']}")
