@@ -85,7 +85,7 @@ def test_slots_that_compete_for_places_and_other_weights_are_no_attention_gone_w
 
 
 @pytest.mark.parametrize(
-    ("scaled", "is_told"),
+    ("scaled", "is_reported"),
     [
         (lambda a, b: a @ b.T / 100, True),
         (lambda a, b: a @ b.T * 0.01, True),

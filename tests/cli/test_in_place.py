@@ -66,7 +66,7 @@ def test_a_module_and_a_command_run_in_the_named_folder(command: Command, projec
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "reported"),
     [
         (["src/train.py", "--bring-back"], "there is nothing to bring back"),
         (["train.py", "--source-dir", "s3://code/x.tar.gz"], "is no folder of this machine"),

@@ -77,7 +77,7 @@ def test_show_tells_the_commit_of_the_source(command: Command, workplace: Path):
 
 
 @pytest.mark.parametrize(
-    ("changed", "told"),
+    ("changed", "reported"),
     [(True, ", with changes"), (False, ""), (None, ", unknown whether with changes")],
 )
 def test_whether_the_source_was_changed_since_is_reported(

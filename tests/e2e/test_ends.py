@@ -57,7 +57,7 @@ def test_a_script_s_own_failure_text_is_kept(machine):
 
 
 @pytest.mark.parametrize(
-    ("number", "told"),
+    ("number", "reported"),
     [
         (signal.SIGKILL, "The script was killed by SIGKILL after "),
         (signal.SIGSEGV, "The script crashed with SIGSEGV after "),

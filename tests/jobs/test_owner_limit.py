@@ -8,7 +8,7 @@ from trackside.jobs.owner_limit import Limit
 
 
 @pytest.mark.parametrize(
-    ("text", "limit", "told"),
+    ("text", "limit", "reported"),
     [
         ("2", Limit(jobs=2), "2"),
         ("0", Limit(jobs=0), "none"),

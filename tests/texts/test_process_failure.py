@@ -86,7 +86,7 @@ def test_evidence_is_cut_between_frames():
 
 
 @pytest.mark.parametrize(
-    ("out_of_memory", "told"),
+    ("out_of_memory", "reported"),
     [
         (
             True,
@@ -178,7 +178,7 @@ def test_a_worker_killed_for_memory_is_reported_before_what_it_led_to():
 
 
 @pytest.mark.parametrize(
-    ("code", "told"),
+    ("code", "reported"),
     [
         ("-9", "Rank 1 was killed by SIGKILL. The kernel recorded no out-of-memory kill. Last"),
         ("-11", "Rank 1 crashed with SIGSEGV: native code"),
