@@ -51,6 +51,36 @@ def test_a_view_that_merges_or_splits_neighbours_is_left_alone(given, made):
     assert read_graph(_viewed(given, made).sum(), {})["reshaped"] == []
 
 
+@pytest.mark.parametrize("gives_weights", [False, True])
+@pytest.mark.parametrize(("time", "batch", "heads"), [(6, 8, 4), (4, 6, 4), (8, 8, 4)])
+def test_the_views_of_multihead_attention_are_left_alone(gives_weights, time, batch, heads):
+    """Sizes as after a swap: batch = units of a head, and time = heads."""
+    attention = nn.MultiheadAttention(32, heads)
+    values = torch.randn(time, batch, 32)
+    output, _ = attention(values, values, values, need_weights=gives_weights)
+    assert read_graph(output.sum(), {})["reshaped"] == []
+
+
+def test_an_encoder_layer_whose_batch_is_as_large_as_a_head_is_left_alone():
+    layer = nn.TransformerEncoderLayer(32, 4, 64, batch_first=True)
+    assert read_graph(layer(torch.randn(8, 6, 32)).sum(), {})["reshaped"] == []
+
+
+def test_heads_that_a_view_makes_before_time_are_seen_in_attention_of_ones_own():
+    x = torch.randn(5, 6, 32, requires_grad=True) * 2
+    query, key, value = (x.view(5, 4, 6, 8) for _ in range(3))
+    weights = (query @ key.transpose(-2, -1)).softmax(-1)
+    assert read_graph((weights @ value).sum(), {})["reshaped"]
+
+
+def test_a_layer_right_before_a_loss_is_told_from_an_activation():
+    model, x, target = nn.Linear(4, 3), torch.randn(8, 4), torch.zeros(8, dtype=torch.long)
+    raw = read_graph(F.cross_entropy(model(x), target), {})["outputs"]
+    assert raw == [{"loss": "cross_entropy", "activation": "linear"}]
+    squashed = read_graph(F.cross_entropy(model(x).sigmoid(), target), {})["outputs"]
+    assert [each["activation"] for each in squashed] == ["sigmoid"]
+
+
 def _viewed(given: tuple[int, ...], made: tuple[int, ...]) -> Tensor:
     return (torch.randn(given, requires_grad=True) * 2).view(made)
 

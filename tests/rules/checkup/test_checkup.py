@@ -631,6 +631,20 @@ HEALTHY: dict[str, dict[str, Any]] = {
         },
         "loss": lambda step: 1.0 + 3 * 0.97**step,
     },
+    "one sample at a time, of as many features as a batch has samples": {
+        "vitals": {
+            "batch_size": 32,
+            "labels/count": 1,
+            "labels/min": lambda step: step % 3,
+            "labels/max": lambda step: step % 3,
+            "labels/num_classes_seen": 1,
+            "labels/largest_share": 1.0,
+        }
+    },
+    "raw scores that stay between 0 and 1 during a slow warm-up": {
+        "anatomy": model(outputs=[{"loss": "cross_entropy", "activation": "linear"}]),
+        "vitals": {"loss_input/min": 0.1, "loss_input/max": 0.9, "loss_input/row_sum_error": 4.0},
+    },
     "a tanh whose targets it reaches": {
         "anatomy": model(
             losses=loss_facts("mse_loss"), outputs=[{"loss": "mse_loss", "activation": "tanh"}]

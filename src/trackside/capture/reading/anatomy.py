@@ -109,12 +109,12 @@ class LossFacts:
 
 @dataclass(frozen=True, slots=True)
 class OutputFacts:
-    """An activation right before a loss."""
+    """What comes right before a loss: an activation, or a layer without one."""
 
     loss: str
     """Of `torch.nn.functional`."""
     activation: str
-    """softmax, sigmoid, tanh or relu."""
+    """softmax, sigmoid, tanh or relu; linear for a layer's own outputs."""
     axis: int | None = None
     """The axis of a softmax, and its length."""
     size: int | None = None

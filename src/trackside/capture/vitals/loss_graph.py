@@ -6,7 +6,7 @@ part again.
 
 import re
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from torch import Tensor
@@ -29,6 +29,8 @@ _ACTIVATIONS = {
     "Relu": "relu",
 }
 _LINEAR = ("Addmm", "Mm", "Linear")
+_RAW = (*_LINEAR, "Convolution")
+"""Layers whose outputs have no bounds."""
 _ELEMENTWISE = ("Sub", "Rsub", "Mul", "Div")
 _PLAIN = (*_ELEMENTWISE, "Add", "Neg", "Pow", "Abs", "Sqrt", "Mean", "Sum")
 """Operations of hand-written losses. Kernels and matchings, which compare all pairs on purpose,
@@ -43,22 +45,26 @@ _KEEPING = (*_VIEWING, "Squeeze", "Unsqueeze", "Expand", "Alias", "Clone")
 """The last axis stays the last."""
 _SCORING = (*_KEEPING, "Div", "Mul", "Add", "Sub", "MaskedFill", "Where")
 _PRODUCTS = ("Mm", "Bmm")
+_ATTENTION = ("Bmm", "Baddbmm", "ScaledDotProduct")
+"""How the kinds of nodes begin that multiply queries, keys and values."""
+_AROUND_ATTENTION = (*_SHAPING, "Clone", "Expand", "Mul", "Div")
 _MOST_VIEWS = 8
 
 
 def read_graph(loss: Tensor, names: Mapping[int, str]) -> dict[str, Any]:
-    """`outputs` are activations right before a loss, `pairs` linear layers right behind each other,
-    `broadcast` shapes of what was predicted and of what became of it beside a target, `attention`
-    softmaxes of attention that go along another axis than the keys', `reshaped` shapes before and
-    after a view that seems meant to swap axes, `is_likeness_scaled` whether a loss is
-    over likenesses that were divided by a number, and `asks_for_others` whether gradients go to
-    tensors without a name.
+    """`outputs` are activations right before a loss, or `linear` for a layer, `pairs` linear layers
+    right behind each other, `broadcast` shapes of what was predicted and of what became of it
+    beside a target, `attention` softmaxes of attention that go along another axis than the keys',
+    `reshaped` shapes before and after a view that seems meant to swap axes, `is_likeness_scaled`
+    whether a loss is over likenesses that were divided by a number, and `asks_for_others` whether
+    gradients go to tensors without a name.
 
     `names` has those of the parameters, by their identity.
     """
     found: dict[str, Any] = {"outputs": [], "pairs": [], "attention": [], "reshaped": []}
     found |= {"broadcast": None, "asks_for_others": False, "is_likeness_scaled": False}
-    for node, is_plain in _nodes(loss.grad_fn):
+    users: dict[Any, Any] = {}
+    for node, is_plain in _nodes(loss.grad_fn, users):
         kind = _kind(node)
         if kind in _LOSSES:
             found["outputs"] += _outputs(node, _LOSSES[kind])
@@ -68,7 +74,7 @@ def read_graph(loss: Tensor, names: Mapping[int, str]) -> dict[str, Any]:
         elif kind == "Bmm":
             found["attention"] += _attention(node)
         elif kind in _VIEWING and len(found["reshaped"]) < _MOST_VIEWS:
-            found["reshaped"] += _reshaped(node)
+            found["reshaped"] += _reshaped(node, users)
         elif _is_leaf(node):
             found["asks_for_others"] |= id(node.variable) not in names
         if is_plain and kind in _ELEMENTWISE and found["broadcast"] is None:
@@ -76,8 +82,9 @@ def read_graph(loss: Tensor, names: Mapping[int, str]) -> dict[str, Any]:
     return found
 
 
-def _nodes(start: Any) -> Iterator[tuple[Any, bool]]:
-    """Each once, and whether everything from the loss down to it is plain arithmetic."""
+def _nodes(start: Any, users: dict[Any, Any]) -> Iterator[tuple[Any, bool]]:
+    """Each once, and whether everything from the loss down to it is plain arithmetic. `users` gets
+    the first node that uses each."""
     waiting = deque([(start, True)] if start is not None else [])
     seen = {start}
     while waiting and len(seen) < _MOST_NODES:
@@ -87,13 +94,17 @@ def _nodes(start: Any) -> Iterator[tuple[Any, bool]]:
         for arm in _arms(node):
             if arm not in seen:
                 seen.add(arm)
+                users[arm] = node
                 waiting.append((arm, is_plain))
 
 
 def _outputs(node: Any, loss: str) -> Iterator[dict[str, Any]]:
     below = _follow(next(iter(_arms(node)), None), (*_SHAPING, *_PICKING))
-    activation = _ACTIVATIONS.get(_kind(below)) if below is not None else None
-    if activation is not None:
+    if below is None:
+        return
+    if _kind(below) in _RAW:
+        yield {"loss": loss, "activation": "linear"}
+    elif (activation := _ACTIVATIONS.get(_kind(below))) is not None:
         shape, axis = _shape(below), _axis(below)
         size = shape[axis] if axis is not None and -len(shape) <= axis < len(shape) else None
         yield {"loss": loss, "activation": activation, "axis": axis, "size": size}
@@ -131,10 +142,34 @@ def _attention(node: Any) -> Iterator[dict[str, Any]]:
         yield {"axis": axis % len(shape), "shape": list(shape)}
 
 
-def _reshaped(node: Any) -> Iterator[dict[str, Any]]:
+def _reshaped(node: Any, users: Mapping[Any, Any]) -> Iterator[dict[str, Any]]:
     given, made = (_shape(each) for each in (next(iter(_arms(node)), node), node))
-    if takes_places(given, made):
+    if takes_places(given, made) and not _splits_heads(node, users):
         yield {"given": list(given), "made": list(made)}
+
+
+def _splits_heads(node: Any, users: Mapping[Any, Any]) -> bool:
+    """Whether axes are swapped by a transpose beside this view, on the way to or from attention.
+
+    `nn.MultiheadAttention` makes [time, batch * heads, n] of [time, batch, width] so: with as many
+    samples as a head has units the sizes are those of a swap.
+    """
+    return _turns_into_attention(node, users.get) or _turns_into_attention(node, _only_arm)
+
+
+def _turns_into_attention(node: Any, step: Callable[[Any], Any]) -> bool:
+    """Whether a walk along the graph crosses a transpose and then finds a product of attention."""
+    is_turned = False
+    node = step(node)
+    while node is not None and _kind(node) in _AROUND_ATTENTION:
+        is_turned |= _kind(node) in ("Transpose", "Permute")
+        node = step(node)
+    return is_turned and node is not None and _kind(node).startswith(_ATTENTION)
+
+
+def _only_arm(node: Any) -> Any:
+    arms = _arms(node)
+    return arms[0] if len(arms) == 1 else None
 
 
 def takes_places(given: tuple[int, ...], made: tuple[int, ...]) -> bool:
@@ -193,8 +228,7 @@ def _input(node: Any) -> Any:
 def _follow(node: Any, passed: tuple[str, ...]) -> Any:
     """Down while there is one path, to the first node of another kind."""
     while node is not None and _kind(node) in passed:
-        arms = _arms(node)
-        node = arms[0] if len(arms) == 1 else None
+        node = _only_arm(node)
     return node
 
 

@@ -201,6 +201,7 @@ def _judge_classes(pairs: Any, ignored: int) -> Figures:
     known, seen = np.unique(labels, return_counts=True)
     _, chosen = np.unique(predicted, return_counts=True)
     return {
+        "labels/count": float(labels.size),
         "labels/num_classes_seen": float(seen.size),
         "labels/largest_share": seen.max() / labels.size,
         "labels/min": float(labels.min()),

@@ -237,7 +237,7 @@ class UnshuffledLabels(VitalsRule):
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         share, low = vitals.vital("labels/largest_share"), vitals.vital("labels/min")
         high = vitals.vital("labels/max")
-        size = vitals.vital("batch_size").median
+        size = _num_labels(vitals)
         if len(share) < self.num_batches or size < SMALL_BATCH or len(vitals.anatomy.models) > 1:
             return
         pure = low.values == high.values
@@ -277,7 +277,7 @@ class OneClassPredicted(VitalsRule):
         labels = vitals.vital("labels/largest_share")
         predictions = vitals.vital("predictions/largest_share")
         late = predictions.since(vitals.last_step / 2)
-        size = vitals.vital("batch_size").median
+        size = _num_labels(vitals)
         several = vitals.vital("labels/num_classes_seen")
         if vitals.last_step < FAIR_STEPS or len(late) < FEW_BATCHES:
             return
@@ -395,6 +395,13 @@ def _size_at_first_layer(vitals: VitalSigns) -> float:
         return 0.0
     spread = layer[1].first(1).median  # before any update changes it
     return spread / (weight / math.sqrt(shape[0]))  # rms times the root of the fan-in
+
+
+def _num_labels(vitals: VitalSigns) -> float:
+    """In a batch. A script that goes sample by sample gives the model no axis of samples: the
+    batch's size is then that of a sample."""
+    count = vitals.vital("labels/count")
+    return count.median if len(count) else vitals.vital("batch_size").median
 
 
 def _has_one_target(vitals: VitalSigns) -> bool:

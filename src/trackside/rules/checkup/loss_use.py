@@ -88,6 +88,8 @@ class LossInputAlreadySoftmax(VitalsRule):
             )
 
     def _is_sigmoid(self, vitals: VitalSigns) -> bool:
+        if any(output.activation == "linear" for output in vitals.anatomy.outputs):
+            return False  # scores of a layer, however small they are
         if vitals.anatomy.modules and vitals.anatomy.modules[-1].type == "Sigmoid":
             return len(vitals.anatomy.models) == 1
         low, high = vitals.vital("loss_input/min"), vitals.vital("loss_input/max")
