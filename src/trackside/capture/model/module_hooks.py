@@ -18,6 +18,7 @@ from torch._dynamo.callback import callback_handler
 from torch._dynamo.eval_frame import skip_code
 from torch._dynamo.symbolic_convert import InstructionTranslator
 
+from trackside.capture.model.fused_layers import FusedLayers
 from trackside.capture.selection.plan import Origin
 
 NOTHING = partial(sys.audit, "trackside.tap")
@@ -91,8 +92,9 @@ class ModuleHooks:
     that were traced stay.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, fused: FusedLayers | None = None) -> None:
         self.switch = Switch()
+        self._fused = fused
         self._taps: list[ModuleTap] = []
         self._handles: dict[int, Any] = {}
 
@@ -102,6 +104,7 @@ class ModuleHooks:
     def turn(self, on: bool) -> None:
         self.switch.on = on
         if on:
+            self._uninstall([tap for tap in self._taps if self._is_fused(tap)])
             self.install()
         elif self._handles:
             self._uninstall([tap for tap in self._taps if tap.key not in _traced])
@@ -112,8 +115,11 @@ class ModuleHooks:
 
     def install(self) -> None:
         for tap in self._taps:
-            if tap.key not in self._handles:
+            if tap.key not in self._handles and not self._is_fused(tap):
                 self._handles[tap.key] = tap.install()
+
+    def _is_fused(self, tap: "ModuleTap") -> bool:
+        return self._fused is not None and self._fused.holds(tap.module)
 
     def _uninstall(self, taps: "list[ModuleTap]") -> None:
         for tap in taps:
@@ -162,7 +168,7 @@ class ModuleTap:
     def __init__(
         self, module: nn.Module, name: str, origin: Origin, switch: Switch, take: Take
     ) -> None:
-        self._module = module
+        self.module = module
         self._name = name
         self._origin = origin
         self._switch = switch
@@ -174,14 +180,14 @@ class ModuleTap:
     ) -> None:
         if torch.compiler.is_compiling():
             note_traced(self.key)
-        if self._switch.on and module is self._module and _may_leave_graph():
+        if self._switch.on and module is self.module and _may_leave_graph():
             self._take(self._name, self._origin, args, kwargs, output)
 
     def __reduce__(self) -> Any:
         return NOTHING.__reduce__()
 
     def install(self) -> Any:
-        return nn.Module.register_forward_hook(self._module, self, with_kwargs=True)
+        return nn.Module.register_forward_hook(self.module, self, with_kwargs=True)
 
 
 def _may_leave_graph() -> bool:

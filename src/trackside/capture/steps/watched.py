@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn.modules.loss import _Loss
 
 from trackside.capture.copying.open_step import OpenStep
+from trackside.capture.model.fused_layers import FusedLayers
 from trackside.capture.model.module_hooks import ModuleHooks, Take
 from trackside.capture.model.names import Names
 from trackside.capture.selection.plan import CapturePlan, Origin, Treatment
@@ -36,7 +37,7 @@ class WatchedModel:
         `.grad` is there when a whole group of them has been reduced."""
         self._parameters: dict[int, Sorted] = {}
         self._gradients: dict[int, Sorted] = {}
-        self._taps = ModuleHooks()
+        self._taps = ModuleHooks(FusedLayers(module for _, module in names.modules()))
         self._activation_mask = 0
 
     def prepare(self, plan: CapturePlan, take: Take | None) -> None:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from trackside.capture.failures import Failures, guarded
+from trackside.capture.model.fused_layers import FusedLayers
 from trackside.capture.model.module_hooks import NOTHING, next_key, note_traced, was_traced
 from trackside.capture.model.names import Names
 from trackside.capture.model.values import in_backward, readable
@@ -51,6 +52,7 @@ class Activations:
         self.spent = 0.0
         """Seconds, since `watch`."""
         self._modules = _chosen(names)
+        self._fused = FusedLayers(module for _, module in names.modules())
         self._handles: dict[int, tuple[_Tap, Any]] = {}
         self._pack: Pack | None = None
         self._channels_first = False
@@ -64,7 +66,7 @@ class Activations:
         self._seen.clear()
         self._tensors.clear()
         for index, (name, module, kind) in enumerate(self._modules):
-            if index not in self._handles:
+            if index not in self._handles and not self._fused.holds(module):
                 tap = _Tap(module, name, kind, self.take, self._facts)
                 handle = module.register_forward_hook(tap, with_kwargs=True)
                 self._handles[index] = (tap, handle)
