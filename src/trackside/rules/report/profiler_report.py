@@ -77,11 +77,11 @@ _SHARED = {each.name for each in dataclasses.fields(ProfilerRule)}
 
 @_with_parameters_of(RULES)
 class ProfilerReport(ProfilerRule):
-    """All profiler rules, and a report of what they saw.
+    """Runs all profiler rules and writes a report of their results.
 
-    Takes their parameters as `<Rule>_<parameter>`, in any letter case. Tells at the job's end what
-    they found. Below `rule-output/<name>/profiler-output/` of the job it writes
-    `profiler-report.html`, `profiler-report.ipynb` and `profiler-reports/<Rule>.json`.
+    Takes their parameters as `<Rule>_<parameter>`, in any letter case. Reports their findings at
+    the end of the job. It writes `profiler-report.html`, `profiler-report.ipynb` and
+    `profiler-reports/<Rule>.json` below `rule-output/<name>/profiler-output/` of the job.
     """
 
     rules: tuple[ProfilerRule, ...] = field(default=(), init=False)
@@ -124,7 +124,10 @@ class ProfilerReport(ProfilerRule):
 
 @dataclass
 class DetailedProfilerProcessingJobConfig(ProfilerRule):
-    """Accepted and ignored: asks a managed service to process traces that are not made here."""
+    """Accepted and ignored: it requests that a managed service processes traces.
+
+    Trackside does not write such traces.
+    """
 
     def judge(self, window: Window) -> Iterator[Finding]:
         return iter(())

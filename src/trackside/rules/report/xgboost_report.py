@@ -30,7 +30,7 @@ _MOST_CLASSES = 50
 class CreateXgboostReport(TensorRule):
     """Writes a report of an XGBoost training: metrics, feature importance, confusion, residuals.
 
-    Never fires. The page shows the whole trial, and what the model predicts at its last saved step.
+    Never fires. The page shows the whole trial, and the model's predictions at its last saved step.
     """
 
     is_of_worker = False
