@@ -81,7 +81,7 @@ def test_event_files_that_nobody_claims_are_not_mixed_either(jobs: Jobs, home: H
     run.mkdir(parents=True)
     (run / "notes.txt").write_text("no event file")
     (run / "events.out.tfevents.1.host").write_bytes(b"")
-    with pytest.raises(CurvesTaken, match="where others are already"):
+    with pytest.raises(CurvesTaken, match="where others are"):
         jobs.submit(a_spec(shared))
     assert not home.job("job-1").root.exists()
     assert claims(shared) == []

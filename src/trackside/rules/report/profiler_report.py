@@ -1,4 +1,4 @@
-"""ProfilerReport: all profiler rules at once, and what they saw as a page, a notebook and JSON."""
+"""ProfilerReport: runs all profiler rules and writes a page, a notebook and JSON."""
 
 import dataclasses
 import json
@@ -86,13 +86,13 @@ class ProfilerReport(ProfilerRule):
 
     rules: tuple[ProfilerRule, ...] = field(default=(), init=False)
     found: list[Finding] = field(default_factory=list, init=False)
-    """By all of them, so far."""
+    """Findings of all rules so far."""
 
     def __post_init__(self) -> None:
         self.rules = tuple(self._made(rule) for rule in RULES)
 
     def check(self, evidence: Profile) -> Iterator[Finding]:
-        """Theirs, under their own names."""
+        """Findings of all rules, under their own names."""
         if self._is_done:
             return
         for rule in self.rules:
@@ -137,7 +137,7 @@ class DetailedProfilerProcessingJobConfig(ProfilerRule):
 
 
 def notebook(found: Sequence[Finding], reports: Mapping[str, Any]) -> bytes:
-    """In nbformat 4; to be opened beside the page and the folder of JSON reports."""
+    """In nbformat 4; opened from the folder with the page and the JSON reports."""
     lines = ["# Profiler report", ""]
     causes = [f"1. **{each.cause}**: {_plain(each.message)}" for each in diagnose(found)]
     lines += causes or ["Nothing found."]
@@ -163,7 +163,7 @@ def _cell(kind: str, text: str) -> dict[str, Any]:
 
 
 def _plain(text: str) -> str:
-    """Markdown may hold HTML; what a job is called must not."""
+    """Escapes a name, because Markdown may contain HTML."""
     return text.replace("&", "&amp;").replace("<", "&lt;")
 
 
