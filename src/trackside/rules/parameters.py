@@ -186,7 +186,7 @@ def _pattern(text: str) -> str:
     try:
         re.compile(text)
     except re.error as error:
-        raise ValueError(f"this is no regular expression ({error})") from None
+        raise ValueError(f"this is not a regular expression ({error})") from None
     return text
 
 

@@ -192,7 +192,7 @@ def _gains(vitals: VitalSigns) -> list[float]:
 
 
 def _gains_by_name(vitals: VitalSigns) -> dict[str, float]:
-    """Without those that are looked up, which have no fan-in."""
+    """Without embeddings, which have no fan-in."""
     return {
         p.name: _gain(p, first)
         for p in vitals.anatomy.parameters

@@ -103,7 +103,7 @@ class ProfilerReport(ProfilerRule):
             yield from self.found
 
     def judge(self, window: Window) -> Iterator[Finding]:
-        raise AssertionError("each of its rules has windows of its own")
+        raise AssertionError("each of its rules has its own windows")
 
     def files(self, profile: Profile) -> Mapping[str, bytes]:
         reports = {rule.name(): rule.report(profile) for rule in self.rules}
@@ -133,7 +133,7 @@ class DetailedProfilerProcessingJobConfig(ProfilerRule):
         return iter(())
 
     def missing(self, profile: Profile) -> str:
-        return "Detailed traces are not processed here. Use torch.profiler in the script."
+        return "Trackside does not process detailed traces. Use torch.profiler in the script."
 
 
 def notebook(found: Sequence[Finding], reports: Mapping[str, Any]) -> bytes:

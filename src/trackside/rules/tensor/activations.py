@@ -29,8 +29,8 @@ class Inactive:
 
 
 class UnitActivity:
-    """Counts how often each unit of one layer is active, over as many saved steps as it takes to
-    tell a share of `threshold_percent` from none.
+    """Counts how often each unit of one layer is active, over as many saved steps as are needed
+    to distinguish a share of `threshold_percent` from zero.
 
     [samples, units] is plain. In an image [samples, channels, ...] a channel is a unit. With three
     axes it may be either of the last two ([samples, time, units] or [samples, channels, time]): the
