@@ -95,5 +95,5 @@ def test_what_is_no_json_or_too_much_of_it_is_damage(data: bytes):
 @pytest.mark.parametrize("data", ["[1]", "null", "5", '"a"'])
 def test_what_is_no_object_is_damage_where_one_is_wanted(data: str):
     assert parsed(data) is None or parsed(data)
-    with pytest.raises(DamagedRecord, match="no object"):
+    with pytest.raises(DamagedRecord, match="not an object"):
         parsed_object(data)
