@@ -15,9 +15,9 @@ TracksideError
 │   └── TransferStopped     the caller requested to stop
 ├── InputError              a channel cannot be provided
 ├── ArchiveError            an archive is damaged or would leave its folder
-├── SandboxError            the script's surroundings cannot be made
+├── SandboxError            the sandbox of a script cannot be created
 ├── DiskFull                no space left or read-only, with the folder and the way out
-├── QuotaExceeded           the jobs of an owner keep more on the server than they may
+├── QuotaExceeded           the jobs of an owner store more on the server than they may
 ├── OwnerLimitExceeded      a job needs more than its owner may use at a time
 ├── MissingExtra            a package that only this command needs is not installed
 ├── TensorBoardFailed       TensorBoard did not start, or ended
@@ -26,25 +26,25 @@ TracksideError
 │   ├── ServerUnreachable   it does not respond, or only that it is busy
 │   ├── KeyRefused          no access key, a wrong one, one without the right, or clocks that differ
 │   └── OnlyAtServer        needs the job's folder, and was called elsewhere
-├── DatabaseError           the database that servers share did not do its part
+├── DatabaseError           the database that servers share cannot be used
 │   ├── DatabaseUnreachable it did not respond; a later retry may work
 │   └── DatabaseRefused     it refused: password, name, rights, format
 ├── ToolkitError            `train` cannot run the script; the message is the failure text
 │   ├── CommandFailed       the script, or pip before it, ended with a code other than 0
 │   └── StoppedEarly        a stop signal came before the script was started
-├── NoRun                   `log`, `watch` or `finish` without a run: `trackside.init` begins one
+├── NoRun                   `log`, `watch` or `finish` without a run: `trackside.init` starts one
 └── JobError
     ├── JobNotFound
-    │   └── JobElsewhere    another server has it, and only that one can do this
-    ├── AmbiguousName       what was typed begins the names of several jobs
+    │   └── JobElsewhere    it is on another server, and only that one can do this
+    ├── AmbiguousName       several job names start with the given text
     ├── JobExists
-    ├── DamagedJob          what is kept about it cannot be read
+    ├── DamagedJob          its stored records cannot be read
     ├── CurvesTaken         two jobs would mix their event files
-    ├── JobBusy             a suspended process keeps the lock of its journal
+    ├── JobBusy             a suspended process holds the lock of its journal
     ├── JobNotFinished
     ├── JobFailed           raised by fit() and wait(), carries the reason and the last lines
-    ├── JobStopped          it was cut off: by a rule, its time limit or somebody
-    └── MoveRefused         a status may not follow the present one
+    ├── JobStopped          it was stopped by a rule, its time limit or a user
+    └── MoveRefused         this status may not follow the current one
 """
 
 from collections.abc import Mapping, Sequence
@@ -58,12 +58,12 @@ ERROR_HEADER = "x-trackside-error"
 
 
 class TracksideError(Exception):
-    """Base of all. The message says what is wrong with which value, and what to do."""
+    """Base of all errors. The message says which value is wrong, and what to do."""
 
     code: ClassVar[str] = "error"
 
     def __reduce__(self) -> Any:
-        """Its constructor takes other things than `Exception` keeps; so it is rebuilt, not made."""
+        """Pickled by its attributes, because constructors take other arguments than `args`."""
         return _rebuilt, (type(self), self.args, vars(self))
 
     @property
@@ -200,15 +200,15 @@ class ServerRefused(TracksideError):
 
 
 class ServerError(TracksideError):
-    """It refused the request with an error of its own; or what responds there is no server."""
+    """The server refused the request, or what responds at its address is not a server."""
 
     code = "server"
 
     def __init__(self, text: str, *, service_code: str = "", is_repeated: bool = False) -> None:
         self.service_code = service_code
-        """Of AWS: `ValidationException`."""
+        """The error code of AWS, such as `ValidationException`."""
         self.is_repeated = is_repeated
-        """An earlier request had no response, and may have been carried out."""
+        """An earlier request had no response and may have been executed."""
         super().__init__(text)
 
 
@@ -225,13 +225,13 @@ class OnlyAtServer(ServerError):
 
     def __init__(self, what: str, url: str) -> None:
         super().__init__(
-            f"{what} needs the folders of the machine that runs the jobs, and those are at {url}. "
+            f"{what} needs the job folders, which are on the server {url}. "
             "Run it there, or with TRACKSIDE_URL=embedded for the jobs of this machine."
         )
 
 
 class DatabaseError(TracksideError):
-    """`address` is without the password."""
+    """`address` does not contain the password."""
 
     code = "database"
 
@@ -254,7 +254,7 @@ class ToolkitError(TracksideError):
 
 
 class CommandFailed(ToolkitError):
-    """What ended, how, and its last output; the toolkit writes the failure file from it."""
+    """A command that failed, with its last output; the toolkit writes the failure file from it."""
 
     code = "command_failed"
 
@@ -269,7 +269,7 @@ class CommandFailed(ToolkitError):
         seconds: float | None = None,
         out_of_memory: bool | None = None,
     ) -> None:
-        """`sentence` is what went wrong, where that is not in its output."""
+        """`sentence` is the reason, if that is not in the output."""
         self.kind = kind
         self.exit_code = exit_code
         self.output = output
@@ -303,7 +303,7 @@ class JobNotFound(JobError):
     def __init__(self, name: str) -> None:
         self.name = name
         super().__init__(
-            f"No job is called {shown_name(name)!r}. `trackside jobs` lists those known here; "
+            f"No job is called {shown_name(name)!r}. `trackside jobs` lists the known jobs; "
             "`trackside reindex LOCATION` adds those of another output location."
         )
 
@@ -316,12 +316,12 @@ class JobElsewhere(JobNotFound):
         self.home = home
         self.args = (
             f"Job {shown_name(name)!r} is on the server {home!r}, and only that one can do this. "
-            "Ask it there.",
+            "Send the request to that server.",
         )
 
 
 class AmbiguousName(JobError):
-    """`names` are those of all jobs that it may stand for, the newest first."""
+    """`names` are all job names that match, the newest first."""
 
     code = "ambiguous_name"
 
@@ -331,7 +331,7 @@ class AmbiguousName(JobError):
         more = len(names) - _MOST_LISTED
         shown += f"\n  and {more} more" if more > 0 else ""
         super().__init__(
-            f"{len(names)} jobs have names that begin with {typed!r}. Type more of one:{shown}"
+            f"{len(names)} job names start with {typed!r}. Give more of the name:{shown}"
         )
 
 
@@ -343,19 +343,19 @@ class JobExists(JobError):
         shown = shown_name(name)
         super().__init__(
             f"A job called {shown!r} already exists. Choose another name; "
-            f"`trackside delete {shown}` forgets that one once it has ended."
+            f"`trackside delete {shown}` removes the existing one when it has ended."
         )
 
 
 class DamagedJob(JobError):
-    """What is kept about the job cannot be read; other jobs are not touched by that."""
+    """The job's stored records cannot be read; other jobs are not affected."""
 
     code = "damaged_job"
 
     @classmethod
     def of(cls, name: str, what: str) -> "DamagedJob":
         return cls(
-            f"Job {shown_name(name)!r} cannot be read: {what}. Put that file back from a copy."
+            f"Job {shown_name(name)!r} cannot be read: {what}. Restore that file from a backup."
         )
 
 
@@ -368,30 +368,30 @@ class CurvesTaken(JobError):
         self.job = job
         self.place = place
         self.owner = owner
-        whose = f"those of job {owner!r} (output {output!r}) go" if owner else "others are already"
+        whose = f"those of job {owner!r} (output {output!r}) are" if owner else "others are"
         super().__init__(
-            f"The event files of job {job!r} would go to {place!r}, where {whose}: nobody could "
-            "tell their curves apart. Choose another job name or TensorBoard location, or delete "
-            f"all below {place.rpartition('/')[0]!r} if it is of no more use."
+            f"The event files of job {job!r} would be stored in {place!r}, where {whose}: their "
+            "curves would be mixed. Choose another job name or TensorBoard location, or delete "
+            f"everything below {place.rpartition('/')[0]!r} if it is no longer needed."
         )
 
 
 class JobBusy(JobError):
-    """Another process keeps the lock of the job's journal, most likely one that is suspended."""
+    """Another process, probably a suspended one, holds the lock of the job's journal."""
 
     code = "job_busy"
 
     def __init__(self, name: str, journal: str, seconds: float, holder: int | None) -> None:
         self.name = name
         self.holder = holder
-        """Its pid, where that is known."""
+        """Its pid, if known."""
         who = "another process" if holder is None else f"process {holder}"
         pid = "PID" if holder is None else holder
         found = "" if holder is not None else f"`fuser {journal}` names it. "
         super().__init__(
-            f"Job {shown_name(name)!r} was not changed: {who} has kept the lock of its journal for "
-            f"{seconds:g} s. {found}If it is suspended, `kill -CONT {pid}` lets it go on; if not, "
-            f"`kill -KILL {pid}` ends it, and a supervisor is replaced. Then try again."
+            f"Job {shown_name(name)!r} was not changed: {who} has held the lock of its journal for "
+            f"{seconds:g} s. {found}If it is suspended, `kill -CONT {pid}` resumes it; if not, "
+            f"`kill -KILL {pid}` ends it, and a supervisor is replaced. Then retry."
         )
 
 
@@ -400,7 +400,7 @@ class JobNotFinished(JobError):
 
 
 class JobFailed(JobError):
-    """What a person needs to know about a job that failed; `jobs.end_reason` collects it."""
+    """A failed job, with its reason and last lines; `jobs.end_reason` collects them."""
 
     code = "job_failed"
 
@@ -412,7 +412,7 @@ class JobFailed(JobError):
 
 
 class JobStopped(JobError):
-    """A job that ended before its script did, by itself; `jobs.stopped` makes it."""
+    """A job that was stopped before its script ended; `jobs.stopped` creates it."""
 
     code = "job_stopped"
 

@@ -1,4 +1,4 @@
-"""What the environment decides, read once into one frozen object. docs/settings.md lists it all."""
+"""Settings from environment variables, read once. docs/settings.md lists them all."""
 
 import os
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from trackside.texts.secret_names import hidden
 VISIBLE_GPUS = "CUDA_VISIBLE_DEVICES"
 """Which GPUs a host's processes may use."""
 EMBEDDED = "embedded"
-"""As TRACKSIDE_URL: no server, whatever profiles there are."""
+"""The value of TRACKSIDE_URL that disables servers, even if a profile is stored."""
 
 INTERNAL = frozenset(
     {
@@ -63,7 +63,7 @@ _UNITS = {
     "TRACKSIDE_RULE_MEMORY_GB": "gigabytes",
     "TRACKSIDE_RULE_PROCESSES": "a count",
 }
-"""Of the numbers that are not seconds."""
+"""Units of the numbers that are not seconds."""
 _KINDS = {"gigabytes": "size", "megabytes": "size", "a count": "count"}
 
 
@@ -76,85 +76,84 @@ class Settings:
     home: Path = _setting("TRACKSIDE_HOME", Path("~/.trackside"))
     """Job folders, the index, the embedded buckets, cached overlays."""
     url: str = _setting("TRACKSIDE_URL", "")
-    """The server that runs the jobs; `embedded` for none, whatever profiles there are."""
+    """The server that runs the jobs; `embedded` for none, even if a profile is stored."""
     profile: str = _setting("TRACKSIDE_PROFILE", "")
     """Which of the servers that `trackside login` stored."""
     access_key_id: str = _setting("TRACKSIDE_ACCESS_KEY_ID", "")
-    """Who we are to that server."""
+    """The access key for that server."""
     secret_access_key: str = _setting("TRACKSIDE_SECRET_ACCESS_KEY", "", is_secret=True)
     output: str = _setting("TRACKSIDE_OUTPUT", DEFAULT_OUTPUT)
-    """Where a job's output goes when none is named."""
+    """Where a job's output is stored if the job does not name a location."""
     storage: str = _setting("TRACKSIDE_STORAGE", "")
-    """The object store of a team's server, such as s3://bucket/prefix; `output` unless that is
-    set."""
+    """The object store of a team's server, such as s3://bucket/prefix; default of `output`."""
     database: str = _setting("TRACKSIDE_DATABASE", "", is_secret=True)
     """postgresql://…: the index that several homes share."""
     team_key_file: str = _setting("TRACKSIDE_TEAM_KEY_FILE", "")
-    """The file with the key that seals a team's access keys, which then are in its database."""
+    """The file with the key that encrypts a team's access keys in its database."""
     keys_grace_seconds: float = _setting("TRACKSIDE_KEYS_GRACE", 3600.0)
     """How long a team's access keys stay valid while its database does not respond."""
     upload_deadline_seconds: float = _setting("TRACKSIDE_UPLOAD_DEADLINE", 900.0)
     """How long the end of a job waits for an object store that does not respond."""
     upload_age_seconds: float = _setting("TRACKSIDE_UPLOAD_AGE", 7 * 86400.0)
-    """How long the server keeps a multipart upload to which nothing is added."""
+    """How long the server keeps a multipart upload without new parts."""
     keep: str = _setting("TRACKSIDE_KEEP", "")
-    """AGE,SIZE such as 90d,200GB: what is older or does not fit is removed; empty keeps all."""
+    """AGE,SIZE such as 90d,200GB: older jobs and those beyond SIZE are removed; empty: none."""
     keep_files_gb: float = _setting("TRACKSIDE_KEEP_FILES_GB", 10.0)
-    """How much of what a script leaves in its working folder is kept, per host; 0 is nothing."""
+    """Size limit per host for files kept from the script's working folder; 0 keeps none."""
     isolation: str = _setting("TRACKSIDE_ISOLATION", "auto")
-    """auto, root, user or none: how the process sandbox makes its own /opt/ml."""
+    """auto, root, user or none: how the process sandbox provides its own /opt/ml."""
     standby: str = _setting("TRACKSIDE_STANDBY", "yes")
-    """yes or no: whether `trackside run` makes the supervisor of a copy of its own process."""
+    """yes or no: whether `trackside run` forks the supervisor from its own process."""
     run_as: str = _setting("TRACKSIDE_RUN_AS", "")
-    """USER and LABEL=USER,…: who runs scripts, where that is not Trackside's own user."""
+    """USER and LABEL=USER,…: the users that run scripts instead of Trackside's own user."""
     python: str = _setting("TRACKSIDE_PYTHON", "")
-    """The interpreter that runs scripts; the one Trackside runs in when empty."""
+    """The interpreter that runs scripts; if empty, Trackside's own."""
     images: str = _setting("TRACKSIDE_IMAGES", "")
     """PATTERN=PROGRAM,…: which interpreter is used for which training image."""
     capacity: str = _setting("TRACKSIDE_CAPACITY", "")
-    """cores=N,memory_gb=N,gpus=N: what a server's jobs may use; the machine's when empty."""
+    """cores=N,memory_gb=N,gpus=N: what a server's jobs may use; if empty, the whole machine."""
     enforce: str = _setting("TRACKSIDE_ENFORCE", "asked")
-    """asked or types: whether a server's jobs are kept to what they ask for in their own words, or
-    else to what their instance type has."""
+    """asked or types: whether jobs of a server are limited only to resources that they request
+    explicitly, or also to those of their instance type."""
     jobs_per_key: int = _setting("TRACKSIDE_JOBS_PER_KEY", 0)
-    """How many jobs of an access key run at a time, unless it has its own limit; 0 is any."""
+    """How many jobs of an access key run at a time, unless it has its own limit; 0: unlimited."""
     shared_folders: str = _setting("TRACKSIDE_SHARED_FOLDERS", "")
     """FOLDER:…: folders of this machine that every job of its server may name."""
     job_variables: str = _setting("TRACKSIDE_JOB_VARIABLES", "")
-    """NAME,…: variables of a server's own that its jobs get though their names look secret."""
+    """NAME,…: the server's variables that jobs get although their names look secret."""
     connections: int = _setting("TRACKSIDE_CONNECTIONS", 1024)
-    """How many connections a server keeps open; 0 is as many as it has descriptors for."""
+    """How many connections a server keeps open; 0: as many as it has file descriptors for."""
     connections_per_address: int = _setting("TRACKSIDE_CONNECTIONS_PER_ADDRESS", 256)
-    """How many of them one address of another machine may have; 0 is any number."""
+    """How many of them one address of another machine may have; 0: unlimited."""
     header_seconds: float = _setting("TRACKSIDE_HEADER_SECONDS", 20.0)
-    """How long a server waits for the headers of a request; 0 is for ever, as below."""
+    """How long a server waits for the headers of a request; 0 here and below: no limit."""
     body_seconds: float = _setting("TRACKSIDE_BODY_SECONDS", 30.0)
-    """How long it waits for a body of which next to nothing arrives."""
+    """How long it waits for a body that almost stops arriving."""
     answer_seconds: float = _setting("TRACKSIDE_ANSWER_SECONDS", 300.0)
-    """How long it waits for a client that reads nothing of its response."""
+    """How long it waits for a client that does not read its response."""
     body_memory_mb: int = _setting("TRACKSIDE_BODY_MEMORY_MB", 64)
-    """How much of the bodies of all requests it holds in memory; 0 is any amount."""
+    """How much of all request bodies it holds in memory; 0: unlimited."""
     rule_step_seconds: float = _setting("TRACKSIDE_RULE_STEP_SECONDS", 60.0)
-    """How long a rule of the user's may take for one step."""
+    """How long a custom rule may take for one step."""
     rule_memory_gb: float = _setting("TRACKSIDE_RULE_MEMORY_GB", 2.0)
-    """How much memory a rule of the user's may use."""
+    """How much memory a custom rule may use."""
     rule_processes: int = _setting("TRACKSIDE_RULE_PROCESSES", 128)
     """How many processes and threads it may have at a time."""
     rule_folders: str = _setting("TRACKSIDE_RULE_FOLDERS", "")
-    """FOLDER:…: what it may read besides Python and its trials."""
+    """FOLDER:…: folders that it may read besides Python and its trials."""
     smtp_host: str = _setting("TRACKSIDE_SMTP_HOST", "")
-    """HOST or HOST:PORT that takes the mail of rules."""
+    """HOST or HOST:PORT of the server that sends the mail of rules."""
     smtp_security: str = _setting("TRACKSIDE_SMTP_SECURITY", "starttls")
-    """starttls, tls or none: how the connection to it is made safe."""
+    """starttls, tls or none: how the connection to it is encrypted."""
     smtp_user: str = _setting("TRACKSIDE_SMTP_USER", "")
     smtp_password: str = _setting("TRACKSIDE_SMTP_PASSWORD", "", is_secret=True)
     smtp_from: str = _setting("TRACKSIDE_SMTP_FROM", "trackside@localhost")
     webhook_url: str = _setting("TRACKSIDE_WEBHOOK_URL", "")
-    """Where the actions of rules are posted that are no mail."""
+    """Where actions of rules other than mail are posted."""
     webhook_secret: str = _setting("TRACKSIDE_WEBHOOK_SECRET", "", is_secret=True)
-    """Signs what is posted there."""
+    """Signs the requests to it."""
     allow_callbacks: str = _setting("TRACKSIDE_ALLOW_CALLBACKS", "")
-    """HOST or NETWORK,…: what jobs of a server may have called though it is on its own machine."""
+    """HOST or NETWORK,…: internal addresses that jobs of a server may use for callbacks."""
 
     @property
     def layout(self) -> Home:
@@ -162,18 +161,17 @@ class Settings:
 
     @property
     def embedded(self) -> "Settings":
-        """The same, to run jobs on this machine: neither they nor their processes use a
-        server."""
+        """The same settings without a server: jobs run on this machine."""
         return replace(self, url=EMBEDDED, profile="", access_key_id="", secret_access_key="")
 
     @property
     def runs_here(self) -> bool:
-        """Whether jobs run on this machine, once that is settled: see `profiles`."""
+        """Whether jobs run on this machine; valid after `profiles` has chosen the server."""
         return self.url in ("", EMBEDDED)
 
     @property
     def variables(self) -> dict[str, str]:
-        """The environment from which another process loads these same settings."""
+        """The environment from which another process loads the same settings."""
         return {f.metadata["variable"]: str(getattr(self, f.name)) for f in fields(self)}
 
     @classmethod
@@ -207,9 +205,9 @@ def _convert(variable: str, text: str, default: Any) -> Any:
         value = type(default)(text)
     except ValueError:
         raise InvalidSetting(f"{variable} = {text!r} is not a number. Give {unit}.") from None
-    if isinstance(value, float | int) and not value >= 0:  # also what is no number
+    if isinstance(value, float | int) and not value >= 0:  # also refuses NaN
         kind = _KINDS.get(unit, "length of time")
-        raise InvalidSetting(f"{variable} = {text!r} is no {kind}. Give {unit} from 0 on.")
+        raise InvalidSetting(f"{variable} = {text!r} is not a {kind}. Give {unit}, at least 0.")
     choices = _CHOICES.get(variable)
     if choices and text not in choices:
         raise InvalidSetting(f"{variable} = {text!r} is not one of {', '.join(choices)}.")
@@ -217,33 +215,33 @@ def _convert(variable: str, text: str, default: Any) -> Any:
 
 
 def environment() -> dict[str, str]:
-    """This process's own environment, for the supervisors it starts."""
+    """This process's environment, for the supervisors that it starts."""
     return dict(os.environ)
 
 
 def replace_environment(environ: Mapping[str, str]) -> None:
-    """For a process that was forked: it and those it starts see this environment alone."""
+    """For a forked process: it and its children see only this environment."""
     os.environ.clear()
     os.environ.update(environ)
 
 
 def keep_files_private() -> None:
-    """For a process of our own: what it makes is for its owner alone. Those that it starts find
-    the user's umask in TRACKSIDE_UMASK."""
+    """Makes this process create files for their owner only. Its children find the user's umask
+    in TRACKSIDE_UMASK."""
     os.environ["TRACKSIDE_UMASK"] = keep_private(os.environ.get("TRACKSIDE_UMASK"))
 
 
 def run_embedded() -> None:
-    """For a server: neither it nor what it starts is a client of another one, or of itself."""
+    """For a server: neither it nor its children are clients of a server."""
     os.environ["TRACKSIDE_URL"] = EMBEDDED
 
 
 def choose_profile(name: str) -> None:
-    """For this process and those it starts: as if TRACKSIDE_PROFILE had named it."""
+    """For this process and its children: as if TRACKSIDE_PROFILE had been set."""
     os.environ["TRACKSIDE_PROFILE"] = name
     os.environ.pop("TRACKSIDE_URL", None)
 
 
 def work_in(folder: str) -> None:
-    """For the process of a custom rule: what it keeps goes there."""
+    """For the process of a custom rule: its home and temporary files are there."""
     os.environ["HOME"] = os.environ["TMPDIR"] = folder

@@ -250,8 +250,8 @@ def test_other_actions_are_as_ever(client, action: dict[str, str]):
 @pytest.mark.parametrize(
     ("folders", "words"),
     [
-        ("data", "is no absolute path"),
-        ("/mnt/data:../x", "is no absolute path"),
+        ("data", "is not an absolute path"),
+        ("/mnt/data:../x", "is not an absolute path"),
         ("/", "neither holds it nor is in it"),
         ("{home}", "neither holds it nor is in it"),
         ("{home}/..", "neither holds it nor is in it"),

@@ -503,7 +503,7 @@ class TestBadInput:
 
         (problem,) = json.loads((tmp_path / "t" / FAILURES).read_text())["errors"]
         assert (problem["kind"], problem["count"]) == ("SMDebugTypeError", 2)
-        assert f"scalar/x was given {value!r}, which is no number" in problem["message"]
+        assert f"scalar/x was given {value!r}, which is not a number" in problem["message"]
         assert read(tmp_path / "t").tensor_names(regex="^scalar/") == ["scalar/y"]
 
     @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ def test_the_beginning_of_several_names_is_refused_with_these(command: Command, 
     done = command("delete", "digits")
     assert done.returncode == 2
     assert done.stderr.splitlines() == [
-        "Error: 2 jobs have names that begin with 'digits'. Type more of one:",
+        "Error: 2 job names start with 'digits'. Give more of the name:",
         "  digits-2",
         "  digits-1",
     ]

@@ -137,7 +137,7 @@ def test_rubbish_of_every_kind_neither_crashes_nor_ends_the_reading(library):
         data = rng.randbytes(length)
         assert decode(data, library).consumed == 0
         assert decode(good + data, library).consumed == len(good)
-        # Valid frames around content that is no event.
+        # Valid frames around content that is not an event.
         decoded = decode(records.frame(data) + good, library)
         assert len(points(decoded)) == 1
 

@@ -165,7 +165,7 @@ def test_the_error_for_what_it_cannot_write_names_the_writer_that_can(tmp_path):
     with trackside.SummaryWriter(tmp_path) as writer:
         with pytest.raises(AttributeError, match=r"torch\.utils\.tensorboard.*add_image"):
             writer.add_image("picture", None)
-        with pytest.raises(TypeError, match="is no scalar"):
+        with pytest.raises(TypeError, match="is not a scalar"):
             writer.add_scalar("loss", [1, 2], 1)
 
 

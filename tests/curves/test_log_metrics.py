@@ -122,7 +122,7 @@ def test_an_invalid_expression_is_reported_and_the_others_work(tmp_path, caplog)
     host.write(b"loss=1\n", 100.0)
     host.keeper.tick()
     assert len(host.points()) == 1
-    assert "'bad' is not collected any more: its pattern '(' is no regular" in caplog.text
+    assert "'bad' is not collected any more: its pattern '(' is not a regular" in caplog.text
 
 
 HOSTILE = MetricDefinition(name="hostile", regex=r"^(\d+\.?\d*)*$")

@@ -162,7 +162,7 @@ def test_rules_that_raise_hang_or_eat_memory_end_alone(submit, custom):
         "Dies": ["ended by SIGABRT"],
         "Unfinished": ["SyntaxError"],
         "Elsewhere": ["no rule 'check'. Did you mean 'chek'?"],
-        "Wants": ["check wants 'more', which the job does not give"],
+        "Wants": ["check requires 'more', which the job does not give"],
     }.items():
         status = watched.status(name)
         assert status.status is RuleStatus.ERROR, status

@@ -78,7 +78,7 @@ def test_the_end_of_a_job_without_rules_is_reported(run: Run, hooks: Hooks, tmp_
     assert reported["reason"].startswith("ValueError: no data")
     [envelope] = box.messages
     assert b"Subject: [trackside] job-1 failed" in envelope.content
-    assert "Not told" not in run("show", "job-1").stdout
+    assert "Not notified" not in run("show", "job-1").stdout
     shown = run("show", "job-1", "--json").stdout
     assert f"webhook:{hooks.url.removesuffix('hook')}***" in shown
     assert hooks.url not in shown
@@ -99,7 +99,7 @@ def test_findings_are_reported_as_they_come_and_a_failed_message_fails_no_job(
     assert last.startswith("job-1 completed with ")
     assert "trackside findings job-1" in first
     shown = " ".join(run("show", "job-1").stdout.split())
-    assert "Not told: mail:me@example.com of the end of the job: No mail is sent" in shown
+    assert "Not notified: mail:me@example.com of the end of the job: No mail was sent" in shown
 
 
 def test_a_server_calls_for_a_submitter_only_who_is_outside_or_allowed(

@@ -115,7 +115,7 @@ class PublicScript:
     entry: str
     arguments: tuple[str, ...] = ()
     writes: Mapping[str, Callable[[bytes], bool]] = field(default_factory=dict)
-    """By pattern of its path, every file that it leaves and that is no event file."""
+    """By pattern of its path, every file that it leaves and that is not an event file."""
     logs: Mapping[tuple[str, str], Last] = field(default_factory=dict)
     """By pattern of the run, and tag, the last value."""
 

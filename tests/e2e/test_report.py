@@ -134,7 +134,7 @@ def test_a_running_job_that_captures_nothing_has_a_report(machine, report):
     job = machine.submit("import time\nprint('ready', flush=True)\ntime.sleep(600)\n")
     job.wait_for_line("ready")
     page = report(job.name).read_text()
-    assert "the job goes on" in page
+    assert "the job is still running" in page
     assert "InProgress" in page
     assert "profiler_config" in page
     machine.jobs.stop(job.name)

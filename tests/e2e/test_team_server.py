@@ -290,7 +290,7 @@ def test_a_wrong_password_ends_the_start_with_the_host_and_without_the_password(
     ("options", "changed", "words"),
     [
         (["--database", "mysql://a:secret-1@b/c"], {}, "postgresql://USER:PASSWORD@HOST"),
-        (["--storage", "/mnt/disk"], {}, "is no object store"),
+        (["--storage", "/mnt/disk"], {}, "is not an object store"),
         (["--storage", "s3://bucket"], {"TRACKSIDE_S3": "embedded"}, "exclude each other"),
     ],
 )

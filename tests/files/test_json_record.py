@@ -56,7 +56,7 @@ def test_what_a_later_version_adds_is_left_out_and_what_is_missing_has_its_defau
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"part": None}, "part: it is no object but None"),
+        ({"part": None}, "part: it is not an object but None"),
         ({"part": {}}, "part: name is missing"),
         ({"part": {"name": 5}}, "part: name: 5 is not a text"),
         ({"part": {"name": "a", "size": True}}, "True is not a whole number"),
@@ -65,7 +65,7 @@ def test_what_a_later_version_adds_is_left_out_and_what_is_missing_has_its_defau
         ({"colour": "blue"}, "colour: 'blue' is not one of red"),
         ({"colour": []}, "a list is not one of red"),
         ({"parts": {"name": "a"}}, "parts: an object is not a list"),
-        ({"parts": [{"name": "a"}, 3]}, "parts: it is no object but 3"),
+        ({"parts": [{"name": "a"}, 3]}, "parts: it is not an object but 3"),
         ({"pair": [1]}, "pair: a list is not a list of 2"),
         ({"names": "text"}, "names: 'text' is not a list"),
         ({"by_name": []}, "by_name: a list is not an object"),
@@ -95,5 +95,5 @@ def test_what_is_no_json_or_too_much_of_it_is_damage(data: bytes):
 @pytest.mark.parametrize("data", ["[1]", "null", "5", '"a"'])
 def test_what_is_no_object_is_damage_where_one_is_wanted(data: str):
     assert parsed(data) is None or parsed(data)
-    with pytest.raises(DamagedRecord, match="no object"):
+    with pytest.raises(DamagedRecord, match="not an object"):
         parsed_object(data)

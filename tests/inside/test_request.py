@@ -65,10 +65,10 @@ def test_what_does_not_fit_is_cut_and_said():
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        ({"config": 3}, "config=3 is no mapping"),
-        ({"config": Config}, "is no mapping"),
-        ({"project": {"a": 1}}, "project={'a': 1} is no text"),
-        ({"tags": ["a"]}, "tags=['a'] is no mapping"),
+        ({"config": 3}, "config=3 is not a mapping"),
+        ({"config": Config}, "is not a mapping"),
+        ({"project": {"a": 1}}, "project={'a': 1} is not a string"),
+        ({"tags": ["a"]}, "tags=['a'] is not a mapping"),
         ({"rules": [3]}, "rules has 3, which is no rule"),
         ({"rules": [built_in_profiler("CPUBottleneck")]}, "watches the machine of a job"),
     ],

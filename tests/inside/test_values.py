@@ -57,13 +57,13 @@ def test_what_is_not_finite_is_logged():
 @pytest.mark.parametrize(
     ("value", "problem"),
     [
-        ("0.5", "'0.5' is no number"),
-        (None, "None is no number"),
-        (1j, "1j is no number"),
-        ([0.5], "[0.5] is no number"),
+        ("0.5", "'0.5' is not a number"),
+        (None, "None is not a number"),
+        (1j, "1j is not a number"),
+        ([0.5], "[0.5] is not a number"),
         (numpy.zeros(3), "has the shape (3,); log one number"),
         (torch.zeros(2, 2), "has the shape (2, 2); log one number"),
-        (torch.zeros((), device="meta"), "is no number"),
+        (torch.zeros((), device="meta"), "is not a number"),
         (10**400, "is too large for a curve"),
     ],
     ids=repr,
@@ -82,7 +82,7 @@ def test_whole_steps(step: Any):
 
 @pytest.mark.parametrize("step", [-1, 7.5, "7", float("nan"), float("inf"), 2**63, (7,)])
 def test_what_is_no_step(step: Any):
-    with pytest.raises(ValueError, match="is no whole number from 0 on"):
+    with pytest.raises(ValueError, match="is not a non-negative whole number"):
         whole(step)
 
 

@@ -97,8 +97,8 @@ attempt()
 """
     )
     assert ran.stdout.splitlines() == [
-        "watch('model') is no torch.nn.Module: torch is not even imported.",
-        "watch('model') is no torch.nn.Module; only those are watched.",
+        "watch('model') is not a torch.nn.Module: torch is not even imported.",
+        "watch('model') is not a torch.nn.Module; only those are watched.",
         "watch() names no model. Give it: trackside.watch(model).",
     ]
     record = scripts.ended("a")

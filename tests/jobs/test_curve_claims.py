@@ -57,7 +57,7 @@ def test_a_job_of_the_same_name_elsewhere_is_refused_with_both_names(
     with pytest.raises(CurvesTaken) as caught:
         other.submit(a_spec(f"{shared}/"))
     assert caught.value.owner == "job-1"
-    assert "event files of job 'job-1' would go to" in str(caught.value)
+    assert "event files of job 'job-1' would be stored in" in str(caught.value)
     output = jobs.settings.home / "buckets" / "out" / "runs" / "job-1"
     assert f"those of job 'job-1' (output \"{gethostname()}:{output}\")" in str(caught.value)
     assert not (other.settings.layout.jobs / "job-1").exists()
@@ -71,7 +71,7 @@ def test_a_job_of_the_same_name_elsewhere_is_refused_with_both_names(
 def test_a_location_inside_another_job_s_is_refused(jobs: Jobs, shared: Path):
     jobs.submit(a_spec(shared))
     inside = shared / "job-1" / "tensorboard-output"
-    with pytest.raises(CurvesTaken, match="'job-2' would go to .* those of job 'job-1'"):
+    with pytest.raises(CurvesTaken, match="'job-2' would be stored in .* those of job 'job-1'"):
         jobs.submit(a_spec(inside, "job-2"))
     assert len(claims(shared)) == 1
 
@@ -81,7 +81,7 @@ def test_event_files_that_nobody_claims_are_not_mixed_either(jobs: Jobs, home: H
     run.mkdir(parents=True)
     (run / "notes.txt").write_text("no event file")
     (run / "events.out.tfevents.1.host").write_bytes(b"")
-    with pytest.raises(CurvesTaken, match="where others are already"):
+    with pytest.raises(CurvesTaken, match="where others are"):
         jobs.submit(a_spec(shared))
     assert not home.job("job-1").root.exists()
     assert claims(shared) == []

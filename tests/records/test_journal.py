@@ -275,7 +275,7 @@ def test_racing_processes_agree_on_one_end(journal: Journal):
 def test_a_suspended_process_that_keeps_the_lock_is_named(journal: Journal):
     with suspended_writer(journal.path) as pid:
         impatient = Journal(journal.path, lock_seconds=0.05)
-        with pytest.raises(JobBusy, match=f"process {pid} has kept the lock.*kill -CONT {pid}`"):
+        with pytest.raises(JobBusy, match=f"process {pid} has held the lock.*kill -CONT {pid}`"):
             impatient.try_move(Secondary.STOPPING)
         assert journal.read().state.status is Status.IN_PROGRESS
     assert impatient.try_move(Secondary.STOPPING).state.status is Status.STOPPING

@@ -127,7 +127,7 @@ def test_jobs_of_a_server_are_found_by_what_they_were_given_and_made(
     shown = command("show", f"{began}.1", **there).stdout
     assert "tags             team  vision\n" in shown
     several = command("show", began, **there)
-    assert (several.returncode, "2 jobs have names that begin with" in several.stderr) == (2, True)
+    assert (several.returncode, "2 job names start with" in several.stderr) == (2, True)
 
 
 def test_owners_are_shown_and_another_s_job_is_not_stopped(

@@ -1,5 +1,6 @@
 """Every built-in rule can be found by its name, and its page says what is true of it."""
 
+import inspect
 import re
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from tests.rules import write_catalog
 from trackside.rules import catalog
 from trackside.rules.builtin import TensorRule
 from trackside.rules.catalog import UnknownRule, find
+from trackside.rules.checkup.checkup import PARTS
 from trackside.rules.parameters import build, parameters_of
 from trackside.rules.rule_classes import GROUPS
 
@@ -19,6 +21,7 @@ PAGES = sorted((Path(__file__).parents[2] / "docs" / "rules").glob("*.md"))
 TENSOR_RULES = {
     rule.name(): rule for rules in GROUPS.values() for rule in rules if issubclass(rule, TensorRule)
 }
+CHECKUP_RULES = ["Checkup", *(rule.name() for rule in PARTS)]
 REQUIRED = {
     "AllZero": {"tensor_regex": ".*"},
     "UnchangedTensor": {"tensor_regex": ".*"},
@@ -47,13 +50,20 @@ def shown(default: Any) -> str:
 
 
 @pytest.mark.parametrize("name", TENSOR_RULES)
-def test_the_parameters_of_a_rule_are_documented_with_their_real_defaults(name):
+def test_the_parameters_of_a_rule_are_documented_with_defaults_and_meanings(name):
     rows = re.findall(r"^\| `(\w+)` \| (.+?) \| (.+) \|$", section(name), re.MULTILINE)
     documented = {
-        parameter: default.strip("`").replace("\\|", "|") for parameter, default, _ in rows
+        parameter: (default.strip("`").replace("\\|", "|"), meaning)
+        for parameter, default, meaning in rows
     }
-    real = {each.name: shown(each.default) for each in parameters_of(TENSOR_RULES[name])}
-    assert documented == real
+    parameters = parameters_of(TENSOR_RULES[name])
+    assert documented == {each.name: (shown(each.default), each.doc) for each in parameters}
+
+
+@pytest.mark.parametrize("name", CHECKUP_RULES)
+def test_the_page_of_a_checkup_rule_has_the_text_of_its_docstring(name):
+    text = " ".join(section(name).split())
+    assert text.startswith(" ".join((inspect.getdoc(TENSOR_RULES[name]) or "").split()))
 
 
 @pytest.mark.parametrize("name", TENSOR_RULES)

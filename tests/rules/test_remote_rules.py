@@ -72,7 +72,7 @@ def test_the_operator_s_setting_counts(allowed: str):
 def test_a_secret_must_be_in_the_job_s_environment():
     hook = acting({"name": "webhook", "url": "https://h.example", "secret_variable": "MINE"})
     [wrong] = found(hook)
-    assert "'MINE', which is no variable" in wrong.advice
+    assert "'MINE', which is not a variable" in wrong.advice
     assert found(hook, Environment={"MINE": "x"}) == []
 
 

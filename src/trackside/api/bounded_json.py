@@ -46,7 +46,7 @@ def _real(text: str) -> float:
 
 
 def _no_number(text: str) -> NoReturn:
-    raise ValueError(f"{text} is no number")
+    raise ValueError(f"{text} is not a number")
 
 
 def _check_levels(found: Any) -> None:

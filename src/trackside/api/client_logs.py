@@ -214,7 +214,7 @@ def _event(line: bytes) -> tuple[int, str]:
     match parsed(line):
         case [int(time_ms), str(text)] if 0 <= time_ms < MOMENT_END * 1000:
             return time_ms, text
-    raise DamagedRecord("a line that is no event")
+    raise DamagedRecord("a line that is not an event")
 
 
 def _file_name(name: str) -> str:

@@ -79,6 +79,6 @@ class KeysFile:
 def _read(data: bytes) -> dict[str, AccessKey]:
     records = parsed(data)
     if not isinstance(records, list):
-        raise DamagedRecord("it is no list")
+        raise DamagedRecord("it is not a list")
     keys = [record(AccessKey, each) for each in records]
     return {key.id: key for key in keys}

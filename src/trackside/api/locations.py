@@ -117,7 +117,7 @@ def _shared(text: str, home: Path) -> Path:
     real = Path(os.path.realpath(folder))
     if not folder.is_absolute():
         raise InvalidSetting(
-            f"TRACKSIDE_SHARED_FOLDERS has {text!r}, which is no absolute path. "
+            f"TRACKSIDE_SHARED_FOLDERS has {text!r}, which is not an absolute path. "
             f"Give folders such as /mnt/data, with {os.pathsep!r} between them."
         )
     if own.is_relative_to(real) or real.is_relative_to(own):

@@ -1,6 +1,6 @@
 """Filter patterns about the fields of a message that is a JSON object: `{ $.loss > 3 }`. Pure.
 
-A message without the field fits only `NOT EXISTS`; one that is no JSON object fits nothing.
+A message without the field fits only `NOT EXISTS`; one that is not a JSON object fits nothing.
 """
 
 import json
@@ -160,7 +160,7 @@ def _at(found: Any, steps: Steps) -> Any:
 def _compared(steps: Steps, sign: str, wanted: str) -> Test:
     if sign in _ORDERED:
         if not _NUMBER.fullmatch(wanted):
-            raise Malformed(f"{wanted!r} is no number, and {sign!r} compares numbers")
+            raise Malformed(f"{wanted!r} is not a number, and {sign!r} compares numbers")
         compare, number = _ORDERED[sign], float(wanted)
         return lambda found: _is_number(there := _at(found, steps)) and compare(there, number)
     matches = _equal(wanted)

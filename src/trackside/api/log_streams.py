@@ -45,7 +45,7 @@ class Event(NamedTuple):
 
     @property
     def is_gap(self) -> bool:
-        """Whether it is no event, and only shows the progress where others were left out."""
+        """Whether it is not an event, and only shows the progress where others were left out."""
         return self.position[:2] == self.end[:2]
 
 

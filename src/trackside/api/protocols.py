@@ -54,7 +54,9 @@ class JsonProtocol:
         try:
             return operation, read_object(_plain(call) or b"{}")
         except ValueError as error:
-            raise ServiceError("SerializationException", f"The body is no JSON: {error}.") from None
+            raise ServiceError(
+                "SerializationException", f"The body is not JSON: {error}."
+            ) from None
 
     def reply(self, response: Mapping[str, Any] | None) -> Reply:
         """None: an operation without output."""
@@ -144,7 +146,9 @@ def _plain(call: Call) -> bytes:
     try:
         body = unpacker.decompress(call.body, BODY_MOST_BYTES)
     except zlib.error as error:
-        raise ServiceError("SerializationException", f"The body is no gzip: {error}.") from None
+        raise ServiceError(
+            "SerializationException", f"The body is not gzip data: {error}."
+        ) from None
     if not unpacker.eof:
         text = f"More than {BODY_MOST_BYTES} bytes, or not all of them."
         raise ServiceError("RequestEntityTooLarge", text, 413)

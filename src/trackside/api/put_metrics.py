@@ -65,7 +65,7 @@ class PutMetrics:
         lines: dict[str, list[str]] = {}
         for datum in request.data:
             if not math.isfinite(datum.value):
-                raise _wrong(f"The value {datum.value} of {datum.name!r} is no number.")
+                raise _wrong(f"The value {datum.value} of {datum.name!r} is not a number.")
             dimensions = {each.name: each.value for each in datum.dimensions}
             job = dimensions.get(JOB) or job_of(call.caller)
             if job is None:

@@ -261,5 +261,7 @@ def _program(program: str, setting: str) -> str:
     path = os.path.abspath(os.path.expanduser(program)) if os.sep in program else None
     path = path or shutil.which(program)
     if path is None or not os.access(path, os.X_OK):
-        raise InvalidSetting(f"{setting} names {program!r}, which is no program of this machine.")
+        raise InvalidSetting(
+            f"{setting} names {program!r}, which is not a program of this machine."
+        )
     return path

@@ -139,7 +139,7 @@ def _nested(given: Mapping[str, Any]) -> Nested:
 def _list(given: Mapping[str, Any], member: str) -> list[Mapping[str, Any]]:
     items = given.get(member) or []
     if not isinstance(items, list) or not all(isinstance(item, Mapping) for item in items):
-        raise invalid(f"{member} of the search expression is no list of objects.")
+        raise invalid(f"{member} of the search expression is not a list of objects.")
     if len(items) > MOST_PARTS:
         raise invalid(f"{member} of the search expression has more than {MOST_PARTS} entries.")
     return items

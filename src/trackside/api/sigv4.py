@@ -258,7 +258,7 @@ def _check_time(claim: _Claim, now: datetime) -> None:
             raise ValueError
         signed = datetime.fromisoformat(claim.timestamp)
     except ValueError:
-        raise NotSigned(Refusal.MALFORMED, f"{claim.timestamp!r} is no time stamp.") from None
+        raise NotSigned(Refusal.MALFORMED, f"{claim.timestamp!r} is not a time stamp.") from None
     if claim.timestamp[:8] != claim.scope.date:
         raise NotSigned(Refusal.MISMATCH, "The scope is of another day than the time stamp.")
     skew = timedelta(seconds=_SKEW_SECONDS.get(claim.scope.service, _OTHER_SKEW_SECONDS))
@@ -274,7 +274,7 @@ def _scope(credential: str) -> Scope:
     parts = credential.rsplit("/", 4)
     is_readable = _CREDENTIAL.fullmatch(credential) is not None
     if not is_readable or len(parts) != 5 or parts[4] != "aws4_request" or not all(parts):
-        raise NotSigned(Refusal.MALFORMED, f"{credential!r} is no credential scope.")
+        raise NotSigned(Refusal.MALFORMED, f"{credential!r} is not a credential scope.")
     return Scope(*parts[:4])
 
 
@@ -285,4 +285,4 @@ def _from_http_date(date: str) -> str:
             parsed.replace(tzinfo=parsed.tzinfo or UTC).astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
         )
     except (ValueError, TypeError, OverflowError):
-        raise NotSigned(Refusal.MALFORMED, f"{date!r} is no date.") from None
+        raise NotSigned(Refusal.MALFORMED, f"{date!r} is not a date.") from None

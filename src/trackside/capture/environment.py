@@ -120,6 +120,6 @@ def _number(environ: Mapping[str, str], variable: str) -> float | None:
         number = -1.0
     if not 0 <= number < float("inf"):
         raise SMDebugValueError(
-            f"{variable}={text!r} is no number from 0 on. Set one, or unset it."
+            f"{variable}={text!r} is not a non-negative number. Set one, or unset it."
         )
     return number

@@ -96,7 +96,7 @@ class Hook(Extensible):
         if out_dir is None:
             raise RuntimeError("out_dir is a required argument")
         if ring < 0:
-            raise SMDebugValueError(f"ring={ring!r} is no number of steps. 0 switches it off.")
+            raise SMDebugValueError(f"ring={ring!r} is not a number of steps. 0 switches it off.")
         for name, choice, known in (
             ("vitals", vitals, get_args(VitalsChoice)),
             ("gradients_at", gradients_at, get_args(GradientsAt)),
@@ -530,7 +530,7 @@ def _as_number(name: str, value: Any) -> float:
     plain = value.item() if hasattr(value, "item") else value
     if not isinstance(plain, Number) or isinstance(plain, complex):
         raise SMDebugTypeError(
-            f"{name} was given {value!r}, which is no number, and not saved. "
+            f"{name} was given {value!r}, which is not a number, and not saved. "
             "Give a number, or a tensor or array of one."
         )
     return float(plain)  # type: ignore[arg-type]  # which real numbers, and Decimal, all take

@@ -1,7 +1,7 @@
 """Reports that a script was not watched because it trains with another framework than PyTorch.
 
 Once per job, when the script ends: in its log, and in a file of the trial that `show` and rules
-read. Without it a watched job without data looks like a healthy one.
+read. Without it a watched job without data would seem healthy.
 """
 
 import atexit

@@ -74,7 +74,7 @@ def create_trial(
     """
     if profiler:
         raise SMDebugNotImplementedError(
-            f"The profiler's data in {str(path)!r} is no trial of tensors. "
+            f"The profiler's data in {str(path)!r} is not a trial of tensors. "
             "Open it with trackside.rules.saved.profiler_trial.ProfilerTrial."
         )
     unknown = sorted(set(options) - _SMDEBUG_OPTIONS)

@@ -71,7 +71,7 @@ def make_access(
     """For the server that our own clients use, else for the one last started here."""
     if bucket is not None and not _BUCKET.fullmatch(bucket):
         raise click.BadParameter(
-            f"{bucket!r} is no bucket name: 3 to 63 of a-z, 0-9, '.' and '-'.",
+            f"{bucket!r} is not a bucket name: 3 to 63 of a-z, 0-9, '.' and '-'.",
             param_hint="'--bucket'",
         )
     chosen = chosen_server(environ, settings.home)

@@ -18,7 +18,7 @@ def trial_of(job: str) -> Trial:
     try:
         trial = open_trial(locate(path, home=home), home)
     except SMDebugError as error:
-        raise InputError(f"{path!r} is no trial that can be read: {error}") from error
+        raise InputError(f"{path!r} is not a trial that can be read: {error}") from error
     if trial is None:
         raise InputError(f"{job!r} has saved no tensors yet; they would be at {path!r}.")
     return trial

@@ -247,7 +247,7 @@ def _settle_storage(settings: Settings, url: str) -> None:
     storage = settings.storage
     if storage and not storage.startswith(OBJECT_STORES):
         raise InvalidSetting(
-            f"The storage {storage!r} is no object store. "
+            f"The storage {storage!r} is not an object store. "
             f"Give {', '.join(OBJECT_STORES)} and a bucket."
         )
     if storage.startswith("s3://"):

@@ -100,7 +100,7 @@ def _undelivered(described: Mapping[str, Any]) -> Iterator[str]:
     for note in described["Trackside"]["notes"]:
         if note.get("what") == UNDELIVERED:
             why = one_line(str(note.get("reason", "")))
-            yield f"Not told: {note.get('target')} of the {note.get('about')}: {why}"
+            yield f"Not notified: {note.get('target')} of the {note.get('about')}: {why}"
 
 
 def _title(described: Mapping[str, Any]) -> Text:

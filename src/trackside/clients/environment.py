@@ -1,6 +1,7 @@
-"""What AWS clients need in their environment to find a server of ours, and how it is taken back.
+"""The environment variables that direct AWS clients to a Trackside server, and how to undo them.
 
-Only computed here: `cli/env` prints it for a shell, `cli/notebook` sets it in a kernel.
+This module only computes them: `cli/env` prints them for a shell, `cli/notebook` sets them in a
+kernel.
 """
 
 import json
@@ -12,13 +13,13 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 SITE = Path(__file__).parent / "site"
-"""On PYTHONPATH it makes clients written in Python ask the server where they would ask Amazon."""
+"""On PYTHONPATH it makes Python clients send requests for Amazon to the server."""
 BEFORE = "_TRACKSIDE_BEFORE"
-"""The variable with what the changed ones were, for `restored`. All programs find it, so of the
-user's own keys it says only that there were some: the shell itself keeps them."""
+"""The variable with the previous values of changed variables, for `restored`. All programs can
+read it, so it records only that the user had keys; the shell stores their values."""
 
 _FOREIGN = ("AWS_SESSION_TOKEN", "AWS_SECURITY_TOKEN", "AWS_PROFILE", "AWS_DEFAULT_PROFILE")
-"""They belong to other keys than ours."""
+"""Variables that belong to the user's own keys."""
 _SECRET = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_SECURITY_TOKEN")
 _ENDPOINT = "AWS_ENDPOINT_URL"
 _PROXIES = ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY")
@@ -37,14 +38,14 @@ class Unset:
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """Remember its present value where no program started from here finds it."""
+    """Save its value in a shell variable that is not exported."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class GiveBack:
-    """The value that was kept; it is unset where none was, as in a shell started from the first."""
+    """Restore the saved value; without one, as in a subshell, unset the variable."""
 
     name: str
 
@@ -54,18 +55,18 @@ Change = Set | Unset | Keep | GiveBack
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A server, and who one is there."""
+    """A server and an access key for it."""
 
     url: str
     key_id: str
     secret: str = field(repr=False)
     region: str
     sdk_config: Path
-    """What SageMaker's SDKs are to read."""
+    """The configuration file for SageMaker's SDKs."""
 
 
 def changes(access: Access, environ: Mapping[str, str]) -> list[Change]:
-    """All that leads an AWS client to the server and away from Amazon; with the way back."""
+    """The changes that direct AWS clients to the server, and that `restored` can undo."""
     values = _values(access, environ)
     known = _before(environ)
     before = {name: _previous(name, environ) for name in values} | known
@@ -75,17 +76,17 @@ def changes(access: Access, environ: Mapping[str, str]) -> list[Change]:
 
 
 def restored(environ: Mapping[str, str]) -> list[Change]:
-    """What undoes `changes` there; nothing where they were never made."""
+    """The changes that undo `changes`; none if those were not made."""
     before = _before(environ)
     if not before:
         return []
-    # Entries that were added since are the user's.
+    # Entries that were added since then belong to the user.
     before["PYTHONPATH"] = _joined(*_others(environ)) or None
     return [*(_change(name, value) for name, value in before.items()), Unset(BEFORE)]
 
 
 def _values(access: Access, environ: Mapping[str, str]) -> dict[str, str | None]:
-    """By variable; None unsets it."""
+    """Values by variable; None unsets it."""
     found: dict[str, str | None] = {
         **dict.fromkeys(name for name in environ if name.startswith(f"{_ENDPOINT}_")),
         **dict.fromkeys(name for name in _FOREIGN if name in environ),
@@ -94,8 +95,8 @@ def _values(access: Access, environ: Mapping[str, str]) -> dict[str, str | None]
         "AWS_SECRET_ACCESS_KEY": access.secret,
         "AWS_REGION": access.region,
         "AWS_DEFAULT_REGION": access.region,
-        # Each would otherwise make clients pass over the endpoint, if the user's AWS_CONFIG_FILE
-        # says so, or ask a host that is only on machines of Amazon's.
+        # With other values in the user's AWS_CONFIG_FILE, clients would ignore the endpoint or
+        # query the metadata service, which only Amazon's machines have.
         "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": "false",
         "AWS_USE_FIPS_ENDPOINT": "false",
         "AWS_USE_DUALSTACK_ENDPOINT": "false",
@@ -122,14 +123,14 @@ def _change(name: str, value: str | bool | None) -> Change:
 
 
 def _previous(name: str, environ: Mapping[str, str]) -> str | bool | None:
-    """What `BEFORE` says of a variable: its value, that it is kept, or that there was none."""
+    """The entry of a variable in `BEFORE`: its value, True if saved in the shell, or None."""
     return True if name in _SECRET and name in environ else environ.get(name)
 
 
 def sdk_config(bucket: str, prefix: str, role: str) -> str:
-    """A file in the form that versions 2 and 3 of SageMaker's SDK read.
+    """A configuration file for versions 2 and 3 of SageMaker's SDK.
 
-    What they put into their default bucket has the prefix before it, where there is one.
+    With a prefix, the SDK puts it before the keys in its default bucket.
     """
     escaped = prefix.replace("'", "''")
     below = f"\n        DefaultS3ObjectKeyPrefix: '{escaped}'" if prefix else ""
@@ -187,7 +188,7 @@ def _posix(change: Change) -> str:
         case Keep(name):
             kept = _KEPT + name
             keep = f"unset {kept}; {kept}=${name}"
-            # Under `set -a` all that is assigned would be exported.
+            # Under `set -a` every assigned variable would be exported.
             return f"case $- in *a*) set +a; {keep}; set -a;; *) {keep};; esac"
         case GiveBack(name):
             kept = _KEPT + name

@@ -1,8 +1,8 @@
-"""Sends what botocore would send to hosts of Amazon's to the endpoint of the environment.
+"""Redirects botocore's requests for Amazon's hosts to AWS_ENDPOINT_URL.
 
-SageMaker's SDKs name such a host themselves when they ask who the caller is, which outranks
-AWS_ENDPOINT_URL; boto3 before 1.28 and AWS CLI before 2.13 do not know that variable at all. This
-runs where there need be no Trackside, under any Python from 3.7 on.
+SageMaker's SDKs pass an explicit host for GetCallerIdentity, which overrides AWS_ENDPOINT_URL;
+boto3 before 1.28 and AWS CLI before 2.13 do not support that variable. This module also runs in
+interpreters without Trackside, with any Python from 3.7.
 """
 
 import os
@@ -12,19 +12,19 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 _EVENT = "before-sign"
-"""The last moment at which a request may change; botocore emits it for those it does not sign."""
+"""The last event at which a request may change; botocore also emits it for unsigned requests."""
 _AMAZON = re.compile(r"(?:.*\.)?(?:amazonaws\.com(?:\.cn)?|api\.aws)")
 _BUCKET = re.compile(r"(.+)\.s3[.-].*")
 
 
 def register(handlers: ModuleType) -> None:
-    """With `botocore.handlers`: every session made from now on calls those that it lists."""
+    """Adds the handler to `botocore.handlers`, for every session created from now on."""
     if (_EVENT, on_before_sign) not in handlers.BUILTIN_HANDLERS:
         handlers.BUILTIN_HANDLERS.append((_EVENT, on_before_sign))
 
 
 def unregister(handlers: ModuleType) -> None:
-    """Sessions that have it keep it; it does nothing without AWS_ENDPOINT_URL."""
+    """Existing sessions keep the handler; it does nothing without AWS_ENDPOINT_URL."""
     if (_EVENT, on_before_sign) in handlers.BUILTIN_HANDLERS:
         handlers.BUILTIN_HANDLERS.remove((_EVENT, on_before_sign))
 
@@ -36,7 +36,7 @@ def on_before_sign(request: Any, **_: Any) -> None:
 
 
 def redirected(url: str, endpoint: str) -> str:
-    """The same request at the endpoint, unless the host is not Amazon's."""
+    """The URL at the endpoint if the host is Amazon's, else the URL itself."""
     asked, there = urlsplit(url), urlsplit(endpoint)
     host = asked.hostname or ""
     if not _AMAZON.fullmatch(host):

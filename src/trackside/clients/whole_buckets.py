@@ -1,8 +1,8 @@
 """Lets TensorBoard read a whole bucket: `tensorboard --logdir s3://bucket`, with a slash or not.
 
-Its own reader takes a place in a bucket only: of `s3://bucket` it finds no slash to divide at, and
-of `s3://bucket/` it asks for keys that begin with a slash. This runs where there need be no
-Trackside, under any Python from 3.7 on.
+TensorBoard's own reader needs a path in the bucket: it cannot split `s3://bucket`, and for
+`s3://bucket/` it requests keys that start with a slash. This module also runs in interpreters
+without Trackside, with any Python from 3.7.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _SCHEME = "s3://"
 
 
 def register(gfile: ModuleType) -> None:
-    """With TensorBoard's module of file systems; one that has another form is left as it is."""
+    """Patches TensorBoard's file system module; one with another interface is not changed."""
     system = getattr(gfile, "S3FileSystem", None)
     if all(hasattr(system, name) for name in ("bucket_and_path", "exists", "isdir", "listdir")):
         _extend(system, gfile)

@@ -223,7 +223,9 @@ def _number(value: Any) -> float:
         return float(value)
     if getattr(value, "size", None) == 1:
         return float(value.item())
-    raise TypeError(f"{value!r} is no scalar. Pass a number, or an array or tensor of one element.")
+    raise TypeError(
+        f"{value!r} is not a scalar. Pass a number, or an array or tensor of one element."
+    )
 
 
 def _hparam(value: Any) -> bool | str | float:
@@ -232,7 +234,7 @@ def _hparam(value: Any) -> bool | str | float:
     if isinstance(value, SupportsFloat):
         return float(value)
     raise ValueError(
-        f"{value!r} is no hyperparameter. Pass a bool, text or number, or str() of something else."
+        f"{value!r} is not a hyperparameter. Pass a bool, a string or a number, or use str()."
     )
 
 

@@ -65,7 +65,7 @@ def _copied(values: Any) -> Reals:
         values = values.numpy()
     copied: Reals = numpy.array(values, dtype=numpy.float64).reshape(-1)
     if not copied.size:
-        raise ValueError("A histogram of no values cannot be drawn. Pass at least one.")
+        raise ValueError("A histogram needs at least one value.")
     return copied
 
 

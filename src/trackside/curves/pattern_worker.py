@@ -65,7 +65,7 @@ def main() -> None:
         try:
             patterns.append(Pattern(number, regex))
         except re.error as error:  # valid where the job was submitted, with another Python
-            off.append((number, f"is no regular expression here ({error})"))
+            off.append((number, f"is not a regular expression here ({error})"))
     while line := _next_line():
         lines = json.loads(line)
         found: list[Found] = []

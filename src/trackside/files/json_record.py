@@ -33,13 +33,13 @@ def parsed(data: bytes | str) -> Any:
     except RecursionError:
         raise DamagedRecord("it is nested too deeply") from None
     except ValueError as error:
-        raise DamagedRecord(f"it is no JSON ({error})") from None
+        raise DamagedRecord(f"it is not JSON ({error})") from None
 
 
 def parsed_object(data: bytes | str) -> dict[str, Any]:
     found = parsed(data)
     if not isinstance(found, dict):
-        raise DamagedRecord(f"it is no object but {_shown(found)}")
+        raise DamagedRecord(f"it is not an object but {_shown(found)}")
     return found
 
 
@@ -49,7 +49,7 @@ def record(kind: type[T], data: Any) -> T:
     Unknown fields are ignored; a later version may have written them.
     """
     if not isinstance(data, Mapping):
-        raise DamagedRecord(f"it is no object but {_shown(data)}")
+        raise DamagedRecord(f"it is not an object but {_shown(data)}")
     values = {}
     for name, convert, is_required in _members(cast(Hashable, kind)):
         if name in data:

@@ -137,6 +137,6 @@ def pax_records(data: bytes) -> Iterator[tuple[str, str]]:
         record = data[start + len(digits) + 1 : end - 1]
         key, equals, value = record.partition(b"=")
         if not equals or data[end - 1 : end] != b"\n":
-            raise DamagedTar("an extended header is no list of keys and values")
+            raise DamagedTar("an extended header is not a list of keys and values")
         yield key.decode("utf-8", "surrogateescape"), value.decode("utf-8", "surrogateescape")
         start = end

@@ -77,13 +77,13 @@ def _numbers(field: bytes) -> Iterator[int]:
 def _lines(stream: TarStream) -> Iterator[tuple[int, int]]:
     """Decimal numbers, one per line, from as many blocks as needed; with the bytes taken so far."""
     num_bytes = 0
-    begun = b""
+    partial = b""
     while block := stream.take(BLOCK_BYTES):
         num_bytes += BLOCK_BYTES
-        *complete, begun = (begun + block).split(b"\n")
+        *complete, partial = (partial + block).split(b"\n")
         for line in complete:
             yield num_bytes, decimal(line.decode("ascii", "replace"))
-        if len(begun) > BLOCK_BYTES:
+        if len(partial) > BLOCK_BYTES:
             break
     raise DamagedTar("a file with holes lacks the end of its list of parts")
 

@@ -31,10 +31,12 @@ class InitArguments:
     @classmethod
     def of(cls, project: Any, config: Any, tags: Any, rules: Any) -> "InitArguments":
         if project is not None and not isinstance(project, str):
-            raise TypeError(f"project={shown(project)} is no text. Give a name, such as 'mnist'.")
+            raise TypeError(
+                f"project={shown(project)} is not a string. Give a name, such as 'mnist'."
+            )
         if tags is not None and not isinstance(tags, Mapping):
             raise TypeError(
-                f"tags={shown(tags)} is no mapping. Give names and values: {{'a': 'b'}}."
+                f"tags={shown(tags)} is not a mapping. Give names and values: {{'a': 'b'}}."
             )
         labels = {"project": project} if project else {}
         labels |= {str(key): str(value) for key, value in (tags or {}).items()}
@@ -57,7 +59,7 @@ def as_mapping(config: Any) -> Mapping[str, Any]:
     if isinstance(config, Mapping):
         return config
     raise TypeError(
-        f"config={shown(config)} is no mapping. Give a dict, argparse's result or a dataclass."
+        f"config={shown(config)} is not a mapping. Give a dict, argparse's result or a dataclass."
     )
 
 

@@ -29,7 +29,7 @@ def check_torch(modules: Sequence[Any]) -> None:
     """Avoids importing torch for nothing: a caller with a torch model has imported it."""
     if "torch" not in sys.modules:
         given = shown(modules[0]) if modules else ""
-        raise TypeError(f"watch({given}) is no torch.nn.Module: torch is not even imported.")
+        raise TypeError(f"watch({given}) is not a torch.nn.Module: torch is not even imported.")
 
 
 class Run:
@@ -52,7 +52,8 @@ class Run:
         """
         if not isinstance(values, Mapping):
             raise TypeError(
-                f"log({shown(values)}) is no mapping. Give names and numbers: log({{'loss': 0.1}})."
+                f"log({shown(values)}) is not a mapping. "
+                "Give names and numbers: log({'loss': 0.1})."
             )
         at = self._step(step)
         writer = self._writer

@@ -34,7 +34,7 @@ def number(value: Any) -> float:
     item = getattr(value, "item", None)
     plain = item() if callable(item) else value  # not `float`, which makes torch warn in training
     if isinstance(plain, str | bytes | complex) or not isinstance(plain, SupportsFloat):
-        raise TypeError("it is no number")
+        raise TypeError("it is not a number")
     return float(plain)
 
 
@@ -44,7 +44,7 @@ def whole(step: Any) -> int:
     plain = item() if callable(item) else step
     is_whole = isinstance(plain, SupportsIndex) or (isinstance(plain, float) and plain.is_integer())
     if not is_whole or not 0 <= int(plain) <= MOST_STEP:
-        raise ValueError(f"step={shown(step)} is no whole number from 0 on.")
+        raise ValueError(f"step={shown(step)} is not a non-negative whole number.")
     return int(plain)
 
 
@@ -62,4 +62,4 @@ def _what_is_wrong(value: Any, error: Exception) -> str:
         return f"{shown(value)} has the shape {tuple(shape)}; log one number, such as its mean"
     if isinstance(error, OverflowError):
         return f"{shown(value)} is too large for a curve"
-    return f"{shown(value)} is no number; log a number, or an array or tensor of one element"
+    return f"{shown(value)} is not a number; log a number, or an array or tensor of one element"

@@ -28,7 +28,7 @@ def check_modules(modules: Sequence[Any]) -> None:
     for module in modules:
         if not isinstance(module, nn.Module):
             raise TypeError(
-                f"watch({shown(module)}) is no torch.nn.Module; only those are watched."
+                f"watch({shown(module)}) is not a torch.nn.Module; only those are watched."
             )
     if not modules:
         raise TypeError("watch() names no model. Give it: trackside.watch(model).")

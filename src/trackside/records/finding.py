@@ -100,7 +100,7 @@ def _number(value: Any) -> float:
     try:
         return float(value)
     except (ArithmeticError, TypeError, ValueError):
-        raise DamagedRecord("a value that is no number") from None
+        raise DamagedRecord("a value that is not a number") from None
 
 
 def _plain(value: Any) -> Any:

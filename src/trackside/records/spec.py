@@ -470,7 +470,7 @@ def _metric_problems(spec: JobSpec) -> Iterator[Violation]:
             yield Violation(
                 where,
                 definition.regex,
-                f"is no regular expression of Python's ({error}); the value is its first group, "
+                f"is not a regular expression of Python's ({error}); the value is its first group, "
                 "as in 'loss: ([0-9.]+)'",
             )
 

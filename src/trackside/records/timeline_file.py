@@ -105,7 +105,7 @@ def _end_us(records: list[dict[str, Any]]) -> int:
     last: int = max(record.get("ts", 0) + record.get("dur", 0) for record in records)
     end = start + last
     if not 0 <= end < MOMENT_END * 1e6:
-        raise ValueError("it ends at no time")
+        raise ValueError("its end is not a valid time")
     return end
 
 

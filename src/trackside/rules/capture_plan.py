@@ -89,10 +89,10 @@ def unsaved(spec: JobSpec) -> Iterator[str]:
 
 
 def all_rules() -> list[str]:
-    """What watches a training when it is not known what is wrong with it.
+    """The rules for a training of which no specific problem is suspected.
 
-    SageMaker's own rules have limits that somebody must choose for the model at hand, and speak up
-    on many a healthy run; those who know what to search for name them.
+    SageMaker's own rules have thresholds that must be chosen for the model, and fire on many
+    healthy runs; users configure them by name.
     """
     return [Checkup.name(), StalledTrainingRule.name()]
 

@@ -84,7 +84,7 @@ def build(rule: type[_T], texts: Mapping[str, str]) -> _T:
 
 
 def other_trials(texts: Mapping[str, str]) -> list[str]:
-    """Where the trials to compare with are: SageMaker's SDK sends them as `other_trial_0`,
+    """Locations of the trials to compare with: SageMaker's SDK sends them as `other_trial_0`,
     `other_trial_1` and so on."""
     numbered = {
         int(matched[1]): text
@@ -186,7 +186,7 @@ def _pattern(text: str) -> str:
     try:
         re.compile(text)
     except re.error as error:
-        raise ValueError(f"this is no regular expression ({error})") from None
+        raise ValueError(f"this is not a regular expression ({error})") from None
     return text
 
 

@@ -1,7 +1,7 @@
-"""Opens what a job has left in its folders, without being led out of them.
+"""Opens files in a job's folders without following links out of them.
 
-A script may put links where its tensors are expected. Who reads them with more rights than the
-script has, and for somebody else, follows none below the folder that he trusts.
+A script may put links where its tensors are expected. A process with more rights than the script,
+or one that reads for another user, must not follow them below the folder that it trusts.
 """
 
 import errno

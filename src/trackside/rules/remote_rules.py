@@ -56,5 +56,5 @@ def _problem(action: Action, environment: Mapping[str, str], callbacks: Callback
         case Notify(url=url) if url and (problem := callbacks.problem(url)):
             return f"has an address that cannot be called. {problem}"
         case Notify(secret_variable=name) if name and name not in environment:
-            return f"names the secret {name!r}, which is no variable of the job's Environment"
+            return f"names the secret {name!r}, which is not a variable of the job's Environment"
     return ""

@@ -5,7 +5,7 @@ from enum import Enum
 
 class Kind(Enum):
     MISTAKE = "mistake"
-    """Something the code does, observed directly: hardly anything else looks like it."""
+    """Something the code does, observed directly: hardly anything else has the same effect."""
     CAUSE = "cause"
     """Inferred from figures."""
     OUTCOME = "outcome"

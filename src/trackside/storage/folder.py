@@ -172,7 +172,7 @@ class FolderStore(Store):
         except FileNotFoundError as error:
             if writing:
                 raise AccessRefused(
-                    f"{self._shown(key)} cannot be stored: the system makes no folder there."
+                    f"{self._shown(key)} cannot be stored: the system cannot create a folder there."
                 ) from error
             raise ObjectNotFound(f"{self._shown(key)} does not exist. Check the name.") from None
         except PermissionError as error:

@@ -49,9 +49,7 @@ def keys_for(access: S3Access, environ: Mapping[str, str]) -> Keys:
     except (OSError, ValueError, LookupError, TypeError) as error:
         # Without a configuration it may be EC2, or any other machine.
         kind = InvalidSetting if access.source == "instance" else StoreUnreachable
-        raise kind(
-            f"This machine's surroundings give no keys for S3 ({error!r}). {access.advice}"
-        ) from error
+        raise kind(f"This machine provides no keys for S3 ({error!r}). {access.advice}") from error
 
 
 def _given(access: S3Access, environ: Mapping[str, str]) -> Keys:

@@ -127,8 +127,8 @@ def _check_bucket(uri: str, bucket: str) -> None:
     """Looser than S3 by capitals and underscores, which old buckets and other servers have."""
     if _BUCKET.fullmatch(bucket) is None or ".." in bucket:
         raise InvalidKey(
-            f"{bucket!r} in {uri!r} is no bucket name: 3 to 63 letters, digits, '-', '.' or '_', "
-            "with a letter or digit at both ends."
+            f"{bucket!r} in {uri!r} is not a bucket name: 3 to 63 letters, digits, '-', '.' or "
+            "'_', with a letter or digit at both ends."
         )
 
 

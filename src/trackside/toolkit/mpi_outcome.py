@@ -35,10 +35,10 @@ for attempt in 1 2 3 4 5 6 7 8 9 10; do
   for folder in {prefix}*; do
     if [ -d "$folder" ] && [ -O "$folder" ] && [ ! -L "$folder" ]; then
       file="$folder/{name}"
-      echo {code} > "$file.partial" && mv "$file.partial" "$file" && told=1
+      echo {code} > "$file.partial" && mv "$file.partial" "$file" && written=1
     fi
   done
-  [ -n "$told" ] && exit 0
+  [ -n "$written" ] && exit 0
   sleep 1
 done
 exit 1
@@ -108,7 +108,7 @@ class LocalChannel(OutcomeChannel):
         deadline = time.monotonic() + self._wait_seconds
         while not self._is_connected():
             if time.monotonic() > deadline:
-                raise ToolkitError("The master host of this MPI job was never there.")
+                raise ToolkitError("The master host of this MPI job was never reachable.")
             time.sleep(0.05)
         try:
             received = self._socket.recv(_CODE.size, socket.MSG_WAITALL)

@@ -352,7 +352,7 @@ def test_a_secret_that_the_job_does_not_have_is_reported(make_job: MakeJob, hook
     hook = {"name": "webhook", "url": hooks.url, "secret_variable": "HOOK_SECRET"}
     state, details = outcome(make_job(), hook)
     assert (state, hooks.calls) == ("failed", [])
-    assert "'HOOK_SECRET' is no variable of the job's Environment" in details
+    assert "'HOOK_SECRET' is not a variable of the job's Environment" in details
 
 
 def test_the_operator_s_own_address_is_signed_for_jobs_of_a_server_too(

@@ -76,10 +76,10 @@ def test_a_webhook_may_have_an_address_of_its_own():
         ("[{", "is not JSON"),
         ("[1]", "1, an action without a name"),
         ('[{"endpoint": "a@b"}]', "an action without a name"),
-        ('{"name": "email", "endpoint": "nobody"}', "'nobody', which is no mail address"),
-        ('{"name": "email", "endpoint": "a@b.c\\nBcc: x@y.z"}', "which is no mail address"),
+        ('{"name": "email", "endpoint": "nobody"}', "'nobody', which is not a mail address"),
+        ('{"name": "email", "endpoint": "a@b.c\\nBcc: x@y.z"}', "which is not a mail address"),
         ('{"name": "command"}', "Give a shell command"),
-        ('{"name": "webhook", "url": "file:///etc/passwd"}', "no http:// or https:// address"),
+        ('{"name": "webhook", "url": "file:///etc/passwd"}', "not an http:// or https:// address"),
     ],
 )
 def test_what_cannot_be_read_is_named(text: str, says: str):

@@ -62,7 +62,7 @@ def test_others_are(url: str):
 
 @pytest.mark.parametrize("url", ["file:///etc/passwd", "ftp://x/y", "gopher://x", "http://", "x"])
 def test_other_schemes_are_not_called_at_all(url: str):
-    assert "is no http:// or https:// address" in Callbacks().problem(url)
+    assert "is not an http:// or https:// address" in Callbacks().problem(url)
 
 
 def test_an_address_that_cannot_be_read_is_reported():

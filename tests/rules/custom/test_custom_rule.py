@@ -596,7 +596,7 @@ TALKATIVE = """
 import os
 
 def check(step, tensors):
-    line = b'{"kind": "looked", "step": 1}\\n' * 2000
+    line = b'{"kind": "checked", "step": 1}\\n' * 2000
     while True:
         for number in range(3, 64):
             try:

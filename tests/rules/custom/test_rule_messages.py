@@ -8,9 +8,9 @@ from trackside.records.finding import Finding
 from trackside.rules.custom.rule_messages import (
     TEXT_MOST,
     Begins,
+    Checked,
     Failed,
     InvalidMessage,
-    Looked,
     Over,
     checked,
     parse,
@@ -25,7 +25,7 @@ def line(kind: str, **members: object) -> bytes:
 
 def test_all_that_a_process_states_is_understood():
     assert parse(line("begins", step=7)) == Begins(7)
-    assert parse(line("looked", step=None)) == Looked(None)
+    assert parse(line("checked", step=None)) == Checked(None)
     assert parse(line("failure", text="no")) == Failed("no")
     assert parse(line("over")) == Over()
     assert parse(line("finding", line=FOUND.to_line().decode())) == FOUND
@@ -45,7 +45,7 @@ def test_all_that_a_process_states_is_understood():
         line("begins", step="7"),
         line("begins", step=True),
         line("begins", step=float("inf")),
-        line("looked", step=10**30),
+        line("checked", step=10**30),
         line("failure", text=["no"]),
         line("finding", line=7),
         line("finding", line="{}"),
@@ -73,5 +73,5 @@ def test_endless_messages_are_cut():
 
 
 def test_a_rule_that_gives_the_wrong_kind_of_thing_is_reported_which():
-    with pytest.raises(TypeError, match=r"message = None is no text"):
+    with pytest.raises(TypeError, match=r"message = None is not a string"):
         checked(Finding(rule="a", message=None))  # type: ignore[arg-type]

@@ -57,7 +57,7 @@ def test_constructors_get_their_arguments_by_name_and_no_others():
         "other_trials": ["another"],
         "threshold": "3",
     }
-    with pytest.raises(ValueError, match="Rule wants 'threshold', which the job does not give"):
+    with pytest.raises(ValueError, match="Rule requires 'threshold', which the job does not give"):
         rule_source.arguments(Rule, given, {})
 
 

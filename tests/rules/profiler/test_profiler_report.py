@@ -125,7 +125,7 @@ def test_nothing_at_all_is_still_a_report(profiling):
     rule = ProfilerReport()
     assert judge(rule, profile) == []
     page = rule.files(profile)["profiler-output/profiler-report.html"]
-    assert b"No rule has found anything wrong." in page
+    assert b"No rule has found a problem." in page
 
 
 def test_the_catalogue_knows_them_all():

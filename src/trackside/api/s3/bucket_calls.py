@@ -47,7 +47,7 @@ class BucketCalls:
             given = await self._threads.run(read_document, data, "CreateBucketConfiguration")
             region = given.text("LocationConstraint") or region
         if not REGION.fullmatch(region):
-            raise s3_error("InvalidLocationConstraint", f"{region!r} is no name of a region.")
+            raise s3_error("InvalidLocationConstraint", f"{region!r} is not the name of a region.")
         try:
             await self._threads.run(self._buckets.create, target.bucket, region)
         except ServiceError as error:

@@ -109,7 +109,7 @@ class Buckets:
         bucket = self._known.get(name)
         if bucket is None:
             if _NAME.fullmatch(name) is None or ".." in name:
-                raise s3_error("InvalidBucketName", f"{name!r} is no bucket name.")
+                raise s3_error("InvalidBucketName", f"{name!r} is not a bucket name.")
             bucket = self._known[name] = Bucket(os.path.join(self._root, name))
         return bucket
 

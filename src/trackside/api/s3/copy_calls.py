@@ -51,7 +51,9 @@ def open_source(buckets: Buckets, target: Target) -> OpenObject:
     path, _, version = given.partition("?versionId=")
     name, _, key = decoded(path).removeprefix("/").partition("/")
     if not name or not key:
-        raise s3_error("InvalidArgument", f"x-amz-copy-source: {given!r} is no BUCKET/KEY.")
+        raise s3_error(
+            "InvalidArgument", f"x-amz-copy-source: {given!r} is not of the form BUCKET/KEY."
+        )
     if version not in ("", "null"):
         raise s3_error("NoSuchVersion")
     source = buckets.get(name).open(key)

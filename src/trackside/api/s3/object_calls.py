@@ -245,5 +245,5 @@ def _number(headers: Mapping[str, str], name: str, otherwise: int) -> int:
     text = headers.get(name, "")
     number = whole_number(text) if text else otherwise
     if number is None:
-        raise s3_error("InvalidArgument", f"{name}: {text[:64]!r} is no number.")
+        raise s3_error("InvalidArgument", f"{name}: {text[:64]!r} is not a number.")
     return number

@@ -33,7 +33,9 @@ def copied_range(header: str | None, size: int) -> tuple[int, int]:
         return 0, size
     matched = _RANGE.fullmatch(header)
     if matched is None or "" in matched.groups():
-        raise s3_error("InvalidArgument", f"x-amz-copy-source-range: {header!r} is no byte range.")
+        raise s3_error(
+            "InvalidArgument", f"x-amz-copy-source-range: {header!r} is not a byte range."
+        )
     start, end = _span(matched[1]), _span(matched[2]) + 1
     if not start < end <= size:
         raise s3_error("InvalidRange", f"The source has {size} bytes; {header!r} is beyond.")

@@ -77,7 +77,7 @@ def record_of(kept: dict[str, Any]) -> ObjectRecord:
         if type(value) is not _TYPES.get(name, str):
             raise ValueError(f"{name!r} is a {type(value).__name__}")
         if type(value) is dict and not all(type(text) is str for text in value.values()):
-            raise ValueError(f"{name!r} has a value that is no text")
+            raise ValueError(f"{name!r} has a value that is not a string")
     if not _are_parts(kept.get("parts", [])):
         raise ValueError("parts are no sizes and checksums")
     try:

@@ -38,7 +38,7 @@ class Target:
         number = whole_number(text)
         if number is None or number > _NUMBER_MOST:
             raise s3_error(
-                "InvalidArgument", f"{name}={text[:64]!r} is no number to {_NUMBER_MOST}."
+                "InvalidArgument", f"{name}={text[:64]!r} is not a number up to {_NUMBER_MOST}."
             )
         return min(number, most)
 

@@ -222,7 +222,7 @@ def _number_of(part: Element) -> int:
     text = part.text("PartNumber") or ""
     number = whole_number(text)
     if number is None:
-        raise s3_error("MalformedXML", f"{text[:64]!r} is no part number.")
+        raise s3_error("MalformedXML", f"{text[:64]!r} is not a part number.")
     return number
 
 

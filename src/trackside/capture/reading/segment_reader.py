@@ -134,7 +134,7 @@ def _entries(
         expected = data_start + end
         dtype = "complex128" if key in complex_entries else NAMES[stored]
         if dtype == "complex128" and (stored != "F64" or len(shape) < 2 or shape[-1] != 2):
-            raise TornSegment(f"entry {key[:80]!r}, which is no array of pairs")
+            raise TornSegment(f"entry {key[:80]!r}, which is not an array of pairs")
         entries[key] = Entry(data_start + start, data_start + end, dtype, stored, shape)
     if expected != file_size:
         raise TornSegment(f"{file_size} bytes where the header promises {expected}")
@@ -184,7 +184,7 @@ def _step(step: int, mode: str, mode_step: int, time: float) -> tuple[int, str, 
     if not is_numbered or abs(mode_step) >= MOST or mode not in ModeKeys.__members__:
         raise TornSegment("a step with impossible values")
     if type(time) not in (int, float) or not -MOST < time < MOST:
-        raise TornSegment(f"step {step} at no time")
+        raise TornSegment(f"step {step} without a valid time")
     return step, mode, mode_step, float(time)
 
 
@@ -214,7 +214,7 @@ def _steps(numbers: Sequence[int], rows: Sequence[int]) -> Sequence[int]:
 def _numbers(values: Sequence[int]) -> None:
     """`TornSegment` unless all are integers, not negative, and within limits."""
     if values and ({*map(type, values)} != {int} or min(values) < 0 or max(values) >= MOST):
-        raise TornSegment("numbers that are none")
+        raise TornSegment("values that are not numbers")
 
 
 def _texts(values: Iterable[str]) -> tuple[str, ...]:

@@ -149,7 +149,7 @@ class _Meta:
 
     def __post_init__(self) -> None:
         if self.mode not in ModeKeys.__members__:
-            raise DamagedRecord(f"{self.mode!r} is no mode")
+            raise DamagedRecord(f"{self.mode!r} is not a mode")
 
 
 @dataclass(frozen=True, slots=True)

@@ -247,5 +247,5 @@ def flatten_names(given: Iterable[Any] | None) -> list[str]:
         elif isinstance(item, list | tuple | set):
             names.update(dict.fromkeys(flatten_names(item)))
         else:
-            raise SMDebugTypeError(f"include_collections holds {item!r}, which is no name.")
+            raise SMDebugTypeError(f"include_collections holds {item!r}, which is not a name.")
     return list(names)

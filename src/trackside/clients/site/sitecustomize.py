@@ -1,8 +1,8 @@
-"""Put on PYTHONPATH by `trackside env`: AWS clients ask our server, TensorBoard reads whole buckets
-of it, and `smdebug` is ours.
+"""Put on PYTHONPATH by `trackside env`: AWS clients use the Trackside server, TensorBoard reads
+whole buckets, and `smdebug` is Trackside's.
 
-Python runs a module of this name at start-up, whatever its version: so this one keeps to what 3.7
-knows, and loads nothing before it is needed. The next one on the path still runs.
+Every version of Python runs a module of this name at start-up, so this one needs only 3.7 and
+imports lazily. The next `sitecustomize` on the path still runs.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _ADDITIONS = {
     "awscli.botocore.handlers": "redirect",
     "tensorboard.compat.tensorflow_stub.io.gfile": "whole_buckets",
 }
-"""Which module is passed to which file beside this folder once it is loaded."""
+"""By module name: the file beside this folder that patches the module when it is loaded."""
 
 
 class _Finder:
-    """Waits for a few modules; any other is found as ever."""
+    """Handles a few modules; all others are found as usual."""
 
     @staticmethod
     def find_spec(
@@ -47,7 +47,7 @@ def _registering(spec: ModuleSpec | None, addition: str) -> ModuleSpec | None:
 
     def run_and_register(module: ModuleType) -> None:
         run(module)
-        # By its path: this interpreter need not have Trackside.
+        # Loaded by path, because this interpreter may not have Trackside.
         path = os.path.join(os.path.dirname(_HERE), addition + ".py")
         added = importlib.util.spec_from_file_location("trackside_" + addition, path)
         _run(added).register(module)
@@ -57,7 +57,7 @@ def _registering(spec: ModuleSpec | None, addition: str) -> ModuleSpec | None:
 
 
 def _alias() -> ModuleSpec | None:
-    """Ahead of an installed one, which cannot read what jobs save here; ours reads both kinds."""
+    """Takes precedence over an installed smdebug, which cannot read Trackside's format."""
     trackside = importlib.util.find_spec("trackside")
     if trackside is None or trackside.origin is None:
         return None
@@ -67,7 +67,7 @@ def _alias() -> ModuleSpec | None:
 
 def _run_the_next_one() -> None:
     places = [os.path.realpath(entry or ".") for entry in sys.path]
-    # Only behind this one: another that does the same would hand back to us for ever.
+    # Only after this one: another such module would otherwise call this one for ever.
     behind = sys.path[places.index(_HERE) + 1 :] if _HERE in places else sys.path
     spec = PathFinder.find_spec("sitecustomize", behind)
     if spec is not None and spec.loader is not None:

@@ -69,7 +69,7 @@ def _copied(file: LoggerFile, to: Path) -> bool:
         descriptor = file.folder.open(file.path + suffix)
         with open(descriptor, "rb") as source, (to / f"copy{suffix}").open("wb") as copy:
             if not suffix and source.read(len(HEAD)) != HEAD:
-                raise Unreadable("it is no SQLite file")
+                raise Unreadable("it is not an SQLite file")
             source.seek(0)
             left = MOST_BYTES
             while left > 0 and (data := source.read(min(left, 1 << 20))):

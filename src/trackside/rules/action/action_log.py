@@ -1,6 +1,6 @@
 """`actions.jsonl`: one line before an action is taken, and one with its result.
 
-An evaluator that takes over can tell what was done, and what may have been.
+An evaluator that takes over reads from it which actions were taken, and which may have been.
 """
 
 import json

@@ -118,13 +118,13 @@ def _key(given: Mapping[str, Any], name: str) -> str:
 
 def _address(value: Any) -> str:
     if not isinstance(value, str) or not _ADDRESS.fullmatch(value.strip()):
-        raise ValueError(f"The action email has endpoint {value!r}, which is no mail address.")
+        raise ValueError(f"The action email has endpoint {value!r}, which is not a mail address.")
     return value.strip()
 
 
 def _web_address(value: Any) -> str:
     if not isinstance(value, str) or not re.fullmatch(r"https?://[^\s/]+\S*", value):
-        raise ValueError(f"The url {value!r} of an action is no http:// or https:// address.")
+        raise ValueError(f"The url {value!r} of an action is not an http:// or https:// address.")
     return value
 
 

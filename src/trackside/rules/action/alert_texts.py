@@ -34,7 +34,7 @@ class Alert:
     findings: tuple[Finding, ...]
     num_findings: int
     """Total number, listed or not."""
-    look: tuple[str, ...]
+    commands: tuple[str, ...]
     """Commands that show more details."""
 
     @property
@@ -45,7 +45,7 @@ class Alert:
             left = self.num_findings - len(self.findings)
             more = [f"- {left} more"] if left > 0 else []
             parts.append("\n".join(["Findings:", *map(_line, self.findings), *more]))
-        parts.append("\n".join(["Look:", *(f"  {each}" for each in self.look)]))
+        parts.append("\n".join(["For details:", *(f"  {each}" for each in self.commands)]))
         return "\n\n".join(parts) + "\n"
 
     @property
@@ -58,7 +58,7 @@ class Alert:
             "reason": self.reason,
             "findings": [json.loads(each.to_line()) for each in self.findings],
             "num_findings": self.num_findings,
-            "look": [*self.look],
+            "look": [*self.commands],
             "text": self.text,
         }
 
@@ -72,7 +72,7 @@ def of_finding(job: str, status: str, finding: Finding) -> Alert:
         reason="",
         findings=(finding,),
         num_findings=1,
-        look=(f"trackside findings {job}", f"trackside show {job}"),
+        commands=(f"trackside findings {job}", f"trackside show {job}"),
     )
 
 
@@ -88,7 +88,7 @@ def of_end(job: str, history: History, findings: Sequence[Finding]) -> Alert:
         reason=_why(history),
         findings=tuple(replace(each, advice="") for each in findings[:MOST_FINDINGS]),
         num_findings=len(findings),
-        look=(f"trackside show {job}", f"trackside logs {job}", *more),
+        commands=(f"trackside show {job}", f"trackside logs {job}", *more),
     )
 
 

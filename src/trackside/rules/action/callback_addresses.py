@@ -51,7 +51,7 @@ class Callbacks:
         except ValueError:
             return f"The url {url!r} cannot be read."
         if parts.scheme not in ("http", "https") or not host:
-            return f"The url {url!r} is no http:// or https:// address."
+            return f"The url {url!r} is not an http:// or https:// address."
         if host in self.hosts:
             return ""
         is_named_so = host == "localhost" or host.endswith(".localhost")

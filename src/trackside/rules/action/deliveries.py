@@ -45,7 +45,7 @@ def send_mail(action: Email, job: str, finding: Finding, settings: Settings, del
 
 def mail(address: str, subject: str, text: str, settings: Settings, delivery: str) -> str:
     if not settings.smtp_host:
-        raise Refused("No mail is sent: set TRACKSIDE_SMTP_HOST to a host that takes it.")
+        raise Refused("No mail was sent: set TRACKSIDE_SMTP_HOST to a mail server.")
     message = EmailMessage()
     message["From"] = settings.smtp_from
     message["To"] = address
@@ -99,11 +99,11 @@ def call(action: Notify, spec: JobSpec, settings: Settings, *, is_remote: bool) 
     """
     if not action.url and not settings.webhook_url:
         raise Refused(
-            f"Nobody takes {action.name!r}: set TRACKSIDE_WEBHOOK_URL to an address that does."
+            f"There is no webhook for {action.name!r}: set TRACKSIDE_WEBHOOK_URL to its address."
         )
     name = action.secret_variable
     if name and name not in spec.environment:
-        raise Refused(f"The secret {name!r} is no variable of the job's Environment.")
+        raise Refused(f"The secret {name!r} is not a variable of the job's Environment.")
     secret = spec.environment.get(name, "")
     url = action.url or settings.webhook_url
     return call_of(url, settings, is_remote=is_remote, secret=secret)

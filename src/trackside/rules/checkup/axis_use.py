@@ -10,16 +10,16 @@ from trackside.rules.saved.vital_signs import VitalSigns
 
 @dataclass
 class AttentionAxisWrong(VitalsRule):
-    """Attention's weights sum to 1 over another axis than the keys'.
+    """Attention weights sum to 1 over another axis than that of the keys.
 
-    Fires when the softmax of scores that a product of queries and keys made goes along another
+    Fires when the softmax of scores from a product of queries and keys is applied along another
     axis than the one over which values are then summed.
     """
 
     kind = Kind.MISTAKE
     advice = (
         "Use softmax(scores, dim=-1) where scores are queries times transposed keys: the weights "
-        "of each query are to sum to 1."
+        "of each query must sum to 1."
     )
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
@@ -36,17 +36,17 @@ class AttentionAxisWrong(VitalsRule):
 
 @dataclass
 class ViewForTranspose(VitalsRule):
-    """view or reshape is called where axes are to be swapped, and mixes samples or places.
+    """view or reshape is used where axes have to be swapped, and mixes samples or positions.
 
-    Fires when a shape is made of another that differs by the order of two axes, as after a
-    transpose, though values stay in their order: [batch, time, n] as [batch, n, time], h_n as
-    [batch, all of it], heads before time without a transpose, or the other way round.
+    Fires when the new shape differs from the old one by the order of two axes, as after a
+    transpose, although values stay in their order: [batch, time, n] as [batch, n, time], h_n as
+    [batch, everything else], heads before time without a transpose, or the reverse.
     """
 
     kind = Kind.MISTAKE
     advice = (
-        "Use transpose(1, 2) or permute(...) first, and reshape only to merge or split axes that "
-        "stand side by side; for a bidirectional RNN, torch.cat((h_n[-2], h_n[-1]), dim=1)."
+        "Use transpose(1, 2) or permute(...) first, and reshape only to merge or split adjacent "
+        "axes; for a bidirectional RNN, torch.cat((h_n[-2], h_n[-1]), dim=1)."
     )
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
@@ -60,16 +60,16 @@ class ViewForTranspose(VitalsRule):
 
 @dataclass
 class TargetOrderDiffers(VitalsRule):
-    """Scores and targets are flattened in different orders, so that they do not belong together.
+    """Scores and targets are flattened in different orders, so that they do not match.
 
-    Fires when a loss is given rows that were [time, batch, classes] and targets that were [batch,
-    time], or the other way round, both flattened by view or reshape.
+    Fires when a loss gets rows that were [time, batch, classes] and targets that were [batch,
+    time], or the reverse, both flattened by view or reshape.
     """
 
     kind = Kind.MISTAKE
     advice = (
-        "Bring both to one order before flattening: scores.transpose(0, 1).reshape(-1, classes) "
-        "beside targets.reshape(-1)."
+        "Use one order for both before flattening: scores.transpose(0, 1).reshape(-1, classes) "
+        "with targets.reshape(-1)."
     )
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:

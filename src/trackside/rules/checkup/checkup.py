@@ -177,14 +177,16 @@ PARTS: tuple[type[VitalsRule], ...] = (
 
 @dataclass
 class Checkup(TensorRule):
-    """Searches a training for every common mistake, without any configuration.
+    """Checks a training for every common mistake, without configuration.
 
-    Runs all rules on vitals with their defaults; a finding carries the name of the rule that made
-    it. They judge a run by its own course and by what its code does, not by fixed limits, so that
-    a healthy run stays without findings.
+    It runs all rules on vitals with their defaults. A finding has the name of the rule that
+    reported it. The rules judge a run by its own course and by what its code does, not by fixed
+    thresholds, so that a healthy run has no findings.
     """
 
-    advice = "See the advice of each finding; the diagnosis says which of them come from which."
+    advice = (
+        "See the advice of each finding. The diagnosis groups the findings that have one cause."
+    )
 
     _parts: list[VitalsRule] = field(default_factory=list, init=False)
 

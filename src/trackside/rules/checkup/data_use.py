@@ -39,12 +39,13 @@ _RECALL = 0.2
 
 @dataclass
 class UnnormalizedInput(VitalsRule):
-    """Inputs are of a size that weights are not made for.
+    """Inputs have a size that initial weights are not made for.
 
     Fires when over the first batches the root mean square of the inputs is above `size` and the
-    first layer's output as large (so not where the model scales them itself), or when no input is
-    above `nothing`; and, of a model without embeddings, when the first layer's output is `size`
-    times what its weights make of inputs like these, as where a whole number is put in beside them.
+    first layer's output is as large (so not where the model scales them itself), or when no input
+    is above `nothing`. For a model without embeddings, also fires when the first layer's output is
+    `size` times what its weights give for inputs of this size, as when an unscaled whole number is
+    concatenated to them.
     """
 
     kind = Kind.CAUSE
@@ -97,16 +98,16 @@ class UnnormalizedInput(VitalsRule):
 class ConstantInput(VitalsRule):
     """Every input has the same value everywhere.
 
-    Fires when the standard deviation within the batch is 0 in nine of ten batches and more.
+    Fires when the standard deviation within the batch is 0 in at least nine of ten batches.
     """
 
     kind = Kind.MISTAKE
     advice = (
-        "Print one batch as the model gets it. Usual reasons: whole-number division (x // 255), a "
-        "path without files, a mask that is all zeros."
+        "Print one batch as the model gets it. Usual reasons: integer division (x // 255), a path "
+        "without files, a mask that is all zeros."
     )
 
-    num_batches: int = parameter(5, "Batches that must have been seen.", at_least=1)
+    num_batches: int = parameter(5, "Batches before the rule may fire.", at_least=1)
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         std = vitals.vital("input/std")
@@ -122,7 +123,10 @@ class ConstantInput(VitalsRule):
 
 @dataclass
 class InputNotFinite(VitalsRule):
-    """An input holds NaN or infinity. Fires at the first batch that does."""
+    """An input contains NaN or infinity.
+
+    Fires at the first such batch.
+    """
 
     kind = Kind.MISTAKE
     advice = (
@@ -143,24 +147,23 @@ class InputNotFinite(VitalsRule):
 
 @dataclass
 class SameBatch(VitalsRule):
-    """The model is given the same batch every time, though there is more data.
+    """The model gets the same batch repeatedly, although there is more data.
 
-    Fires when `num_batches` batches and more are equal, and a loader has more samples than that,
-    or evaluation uses more than that, 32 at least: fewer are all that a few shots are. Without
-    either, when the batch is as small as a part of data usually is (16, 32, 64, up to 128). A batch
-    that was taken once, is learnt by heart and not followed by any evaluation is a deliberate test
-    of the model.
+    Fires when at least `num_batches` batches are equal, and a loader or the evaluation has more
+    samples than that, at least 32: few-shot learning has fewer. Without a loader and an evaluation,
+    fires when the batch has a usual batch size (16, 32, 64, up to 128). A batch that was taken
+    once, is memorised and is not followed by any evaluation is an intended test of the model.
     """
 
     kind = Kind.MISTAKE
     explains = ("Overfitting",)
     is_independent = True
     advice = (
-        "Go through the loader in a for loop; next(iter(loader)) in the loop restarts it each "
-        "time. Check that the batch is taken inside of the loop."
+        "Iterate over the loader in a for loop; next(iter(loader)) in the loop restarts it each "
+        "time. Check that the batch is fetched inside the loop."
     )
 
-    num_batches: int = parameter(20, "Equal batches.", at_least=2)
+    num_batches: int = parameter(20, "Number of equal batches.", at_least=2)
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         print_ = vitals.vital("input/fingerprint")
@@ -190,16 +193,16 @@ class SameBatch(VitalsRule):
 class ConstantLabels(VitalsRule):
     """All labels are the same.
 
-    Fires when over `num_samples` samples and more a loss over classes saw one label only, or the
-    only loss, over amounts, one number. What a model is held to by its inputs' gradients, as by a
-    differential equation, may well be 0 everywhere.
+    Fires when over at least `num_samples` samples a loss over classes got one label only, or the
+    only loss, over amounts, got one number. Targets for the gradients of inputs, as of a
+    differential equation, may be 0 everywhere.
     """
 
     kind = Kind.MISTAKE
     explains = ("OneClassPredicted", "Overfitting")
-    advice = "Print a batch of labels as the loss gets them, and follow them back to the file."
+    advice = "Print a batch of labels as the loss gets them, and trace them back to the file."
 
-    num_samples: int = parameter(100, "Samples that must have been seen.", at_least=1)
+    num_samples: int = parameter(100, "Samples before the rule may fire.", at_least=1)
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         low, high = vitals.vital("labels/min"), vitals.vital("labels/max")
@@ -220,10 +223,10 @@ class ConstantLabels(VitalsRule):
 
 @dataclass
 class UnshuffledLabels(VitalsRule):
-    """Data come class by class instead of mixed.
+    """Data is sorted by class instead of shuffled.
 
-    Fires when in most of `num_batches` batches and more nearly all samples, `share`, are of one
-    class, and it is another class in other batches.
+    Fires when in most of at least `num_batches` batches nearly all samples, `share`, are of one
+    class, and other batches have another class.
     """
 
     kind = Kind.MISTAKE
@@ -231,7 +234,7 @@ class UnshuffledLabels(VitalsRule):
     is_independent = True
     advice = "Shuffle: DataLoader(..., shuffle=True), or permute the data once before training."
 
-    num_batches: int = parameter(10, "Batches that must have been seen.", at_least=2)
+    num_batches: int = parameter(10, "Batches before the rule may fire.", at_least=2)
     share: float = parameter(0.9, "Share of the largest class in a batch.", at_least=0, at_most=1)
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
@@ -259,8 +262,8 @@ class OneClassPredicted(VitalsRule):
     """Nearly all samples are of one class, and the model predicts no other.
 
     Fires when over the second half of training the largest class has `share` of the labels and
-    the model gives `predicted` of its predictions to one class, so that it finds less than a
-    fifth of the others.
+    `predicted` of the predictions are one class, so that the model finds less than a fifth of the
+    other samples.
     """
 
     kind = Kind.CAUSE
@@ -270,8 +273,12 @@ class OneClassPredicted(VitalsRule):
         "F1 of the rare class instead of accuracy."
     )
 
-    share: float = parameter(0.85, "Share of the largest class.", at_least=0, at_most=1)
-    predicted: float = parameter(0.995, "Share of one prediction.", at_least=0, at_most=1)
+    share: float = parameter(
+        0.85, "Share of the largest class among the labels.", at_least=0, at_most=1
+    )
+    predicted: float = parameter(
+        0.995, "Share of one class among the predictions.", at_least=0, at_most=1
+    )
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         labels = vitals.vital("labels/largest_share")
@@ -302,16 +309,16 @@ class OneClassPredicted(VitalsRule):
 
 @dataclass
 class EvaluationInputDiffers(VitalsRule):
-    """What the model is evaluated on is scaled in another way than what it is trained on.
+    """Evaluation inputs are scaled differently from training inputs.
 
-    Fires when the inputs' root mean square differs more than `times`, or their means by more than
-    `times` of the training inputs' standard deviation.
+    Fires when the root mean square of the inputs differs by more than a factor of `times`, or their
+    means by more than `times` the standard deviation of the training inputs.
     """
 
     kind = Kind.CAUSE
     explains = ("Overfitting",)
     leaves_training_loss = True
-    advice = "Prepare both alike, with the figures (mean, deviation) of the training data."
+    advice = "Preprocess both in the same way, with the mean and deviation of the training data."
 
     times: float = parameter(4.0, "Ratio that is too large.", at_least=1)
 
@@ -341,22 +348,23 @@ class EvaluationInputDiffers(VitalsRule):
 class SlowDataLoading(VitalsRule):
     """Training waits for its data most of the time.
 
-    Fires when `num_batches` batches and more took `seconds` each on average, and that is `share`
-    of a step's time: batches of a DataLoader or, where there is none, the time between an update
-    and the next forward, in the middle of the steps that were checked.
+    Fires when at least `num_batches` batches took `seconds` each on average, and that is `share` of
+    the time of a step. The time is that of a DataLoader's batches or, without a DataLoader, the
+    median time between an update and the next forward over the checked steps.
     """
 
     kind = Kind.CAUSE
     explains = ("BatchSize", "CPUBottleneck", "Dataloader", "LowGPUUtilization")
     leaves_training_loss = True
     advice = (
-        "Load in parallel (a DataLoader with num_workers), prepare once and keep the result, make "
-        "a batch by tensor operations instead of sample by sample. The profiler's rules say more."
+        "Load in parallel (a DataLoader with num_workers), preprocess once and store the result, "
+        "or build a batch with tensor operations instead of sample by sample. The profiler rules "
+        "give details."
     )
 
-    num_batches: int = parameter(20, "Batches that were loaded.", at_least=1)
-    seconds: float = parameter(0.02, "Wait for a batch.", at_least=0)
-    share: float = parameter(0.75, "Of the time of a step.", at_least=0, at_most=1)
+    num_batches: int = parameter(20, "Loaded batches before the rule may fire.", at_least=1)
+    seconds: float = parameter(0.02, "Mean time to load a batch.", at_least=0)
+    share: float = parameter(0.75, "Share of a step's time.", at_least=0, at_most=1)
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         step_seconds = vitals.vital("step_seconds").median

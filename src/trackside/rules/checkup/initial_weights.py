@@ -28,12 +28,15 @@ _NAMES_SHOWN = 3
 
 @dataclass
 class WeightsTooLarge(VitalsRule):
-    """Weights start so large that a layer makes its input many times larger.
+    """Initial weights are so large that a layer makes its input many times larger.
 
-    Fires when at the start the standard deviation of a layer's output is above `times` that of
-    the model's input (1 at least), where the input itself is of ordinary size, or the first loss is
-    `wrong` times that of chance, which takes a model that is sure of what it does not know; and
-    weights are drawn `gain` times wider than 1 / sqrt(fan-in), which keeps sizes as they are.
+    Fires when two conditions hold:
+
+    - At the start, the standard deviation of a layer's output is above `times` that of the model's
+      input (at least 1), where the input itself has an ordinary size; or the first loss is `wrong`
+      times that of chance, which an untrained model reaches only with very confident outputs.
+    - The standard deviation of weights is `gain` times 1 / sqrt(fan-in), which would preserve the
+      size of values.
     """
 
     kind = Kind.CAUSE
@@ -42,9 +45,9 @@ class WeightsTooLarge(VitalsRule):
         "of a fixed deviation."
     )
 
-    times: float = parameter(12.0, "Output over input.", at_least=1)
-    gain: float = parameter(3.0, "Weights over 1 / sqrt(fan-in).", at_least=1)
-    wrong: float = parameter(5.0, "First loss over that of chance.", at_least=1)
+    times: float = parameter(12.0, "Deviation of the output, relative to the input.", at_least=1)
+    gain: float = parameter(3.0, "Deviation of weights, relative to 1 / sqrt(fan-in).", at_least=1)
+    wrong: float = parameter(5.0, "First loss, relative to that of chance.", at_least=1)
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         mean = vitals.vital("input/mean").first(FEW_BATCHES).median
@@ -93,11 +96,12 @@ class WeightsTooLarge(VitalsRule):
 
 @dataclass
 class WeightsTooSmall(VitalsRule):
-    """Weights start so small that hardly anything passes through the layers, either way.
+    """Weights start so small that hardly any signal passes through the layers, in either direction.
 
-    Fires when half of the matrices of weights are drawn more than `times` narrower than
-    1 / sqrt(fan-in), which keeps sizes as they are, and nothing is learnt; or, of three and more,
-    ten times as narrow again, and the loss stands still for 20 steps.
+    Fires when the deviation of half of the weight matrices is more than `times` smaller than 1 /
+    sqrt(fan-in), which would preserve the size of values, and nothing is learnt. With three
+    matrices or more, also fires when it is another ten times smaller and the loss does not change
+    for 20 steps.
     """
 
     kind = Kind.CAUSE
@@ -106,7 +110,9 @@ class WeightsTooSmall(VitalsRule):
         "of a fixed small deviation."
     )
 
-    times: float = parameter(10.0, "Narrower than 1 / sqrt(fan-in).", at_least=1)
+    times: float = parameter(
+        10.0, "Factor by which weights are smaller than 1 / sqrt(fan-in).", at_least=1
+    )
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         gains = _gains(vitals)
@@ -132,14 +138,14 @@ class WeightsTooSmall(VitalsRule):
 
 @dataclass
 class SymmetricWeights(VitalsRule):
-    """All weights of a layer start equal, so that its units stay copies of each other.
+    """All weights of a layer start equal, so that its units remain copies of each other.
 
-    Fires when a matrix of weights has one value throughout at the first saved step and that value
-    is not 0; or when all matrices are 0; or when one is still 0 throughout after 20 updates.
+    Fires when a weight matrix has one value throughout at the first saved step and that value is
+    not 0; when all matrices are 0; or when one is still 0 throughout after 20 updates.
     """
 
     kind = Kind.MISTAKE
-    advice = "Initialise weights at random; zeros are for biases, and for a last layer at most."
+    advice = "Initialise weights at random. Zeros are for biases, or at most for the last layer."
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         if vitals.num_updates < FEW_BATCHES:
@@ -186,7 +192,7 @@ def _gains(vitals: VitalSigns) -> list[float]:
 
 
 def _gains_by_name(vitals: VitalSigns) -> dict[str, float]:
-    """Without those that are looked up, which have no fan-in."""
+    """Without embeddings, which have no fan-in."""
     return {
         p.name: _gain(p, first)
         for p in vitals.anatomy.parameters

@@ -42,11 +42,11 @@ _GROWN = 3.0
 
 @dataclass
 class DeadLayer(VitalsRule):
-    """A layer's ReLUs are dead: they let nothing through, and so nothing back.
+    """A layer's ReLUs are dead: they pass no value forward, and so no gradient back.
 
     Fires when over `num_batches` batches in a row `share` of a ReLU layer's units had no positive
     value in the whole batch; or, where the ReLU is not a module, when a weight's gradient is
-    exactly zero at as many saved steps while others' is not.
+    exactly zero at as many saved steps while other gradients are not.
     """
 
     kind = Kind.CAUSE
@@ -57,7 +57,7 @@ class DeadLayer(VitalsRule):
     )
 
     num_batches: int = parameter(5, "Batches in a row.", at_least=1)
-    share: float = parameter(0.9, "Of the layer's units.", at_least=0, at_most=1)
+    share: float = parameter(0.9, "Share of the layer's units.", at_least=0, at_most=1)
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         found = list(self._silent(vitals))
@@ -109,20 +109,20 @@ class DeadLayer(VitalsRule):
 
 @dataclass
 class SaturatedLayer(VitalsRule):
-    """Most units of a hidden tanh or sigmoid layer are at the flat ends of their curve.
+    """Most units of a hidden tanh or sigmoid layer are in the flat part of their function.
 
-    Fires when `share` of the values of a layer with layers behind it lie within 1 % of either end
-    over `num_batches` batches in a row, up to the end, and the loss has not come down to a tenth.
+    Fires when `share` of the values of a layer that other layers follow are within 1 % of either
+    end over `num_batches` batches in a row, up to the end, and the loss has not fallen to a tenth.
     """
 
     kind = Kind.CAUSE
     advice = (
-        "Initialise with smaller weights (Xavier), scale the inputs, put a normalisation before "
-        "the activation, or use a ReLU-like one."
+        "Initialise with smaller weights (Xavier), scale the inputs, put a normalisation layer "
+        "before the activation, or use a ReLU-like activation."
     )
 
     num_batches: int = parameter(5, "Batches in a row.", at_least=1)
-    share: float = parameter(0.7, "Of the layer's values.", at_least=0, at_most=1)
+    share: float = parameter(0.7, "Share of the layer's values.", at_least=0, at_most=1)
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         if not vitals.is_settled or vitals.fall > LEARNT_WELL:
@@ -147,13 +147,13 @@ class SaturatedLayer(VitalsRule):
 
 @dataclass
 class FadingGradient(VitalsRule):
-    """The gradient has all but vanished by the time it reaches the first layers.
+    """The gradient has almost vanished when it reaches the first layers.
 
     Fires when over `num_steps` saved steps, from the first on, the gradients of the first quarter
-    of all matrices of weights, over the weights' own length, are below `share` of the last one's,
-    and the loss has not come down by a third, or only from where the first updates had driven it,
-    or has lingered for a tenth of the training before it did. Queries and keys of attention alone
-    have small gradients at the start of every training.
+    of all weight matrices, relative to the weights' norm, are below `share` of that of the last
+    one, and one of these holds: the loss has not fallen by a third; it has fallen only from where
+    the first updates had driven it; or it stayed up for a tenth of the training before it fell.
+    Queries and keys of attention alone have small gradients at the start of every training.
     """
 
     kind = Kind.CAUSE
@@ -162,8 +162,8 @@ class FadingGradient(VitalsRule):
         "initialisation by fan-in, or fewer layers."
     )
 
-    num_steps: int = parameter(10, "Saved steps.", at_least=1)
-    share: float = parameter(1e-3, "Of the last layer's relative gradient.", at_least=0)
+    num_steps: int = parameter(10, "Saved steps before the rule may fire.", at_least=1)
+    share: float = parameter(1e-3, "Share of the last layer's relative gradient.", at_least=0)
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         tables = vitals.anatomy.tables
@@ -198,11 +198,11 @@ class FadingGradient(VitalsRule):
 
 @dataclass
 class ExplodingGradient(VitalsRule):
-    """Gradients are so large that a small change of the weights changes the loss manyfold.
+    """Gradients are so large that a small change of the weights changes the loss many times over.
 
     Fires when |gradient| x |weights| / |loss|, which is about 1 to 10 in ordinary trainings, is
     above `elasticity` at one of the first updates, before an update has made the loss three times
-    larger, and the loss then stops being a number or ends at three times its start.
+    larger, and the loss then becomes NaN or infinite or ends at three times its start.
     """
 
     kind = Kind.CAUSE
@@ -211,7 +211,9 @@ class ExplodingGradient(VitalsRule):
         "1, use LSTM or GRU, shorter sequences, or normalisation layers."
     )
 
-    elasticity: float = parameter(300.0, "Relative change of the loss by that of weights.")
+    elasticity: float = parameter(
+        300.0, "Relative change of the loss per relative change of weights."
+    )
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         norm = vitals.vital("gradient_norm").first(_FIRST_UPDATES)

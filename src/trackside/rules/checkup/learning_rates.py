@@ -43,23 +43,26 @@ _CLIPPED_SPREAD = 0.03
 
 @dataclass
 class LearningRateZero(VitalsRule):
-    """The learning rate is zero, or has fallen to nearly zero long before the end.
+    """The learning rate is zero, or becomes negligible long before the end.
 
-    Fires when it was 0 in all of the first `num_updates` updates that were checked; and when it
-    has been below `share` of its highest value for as many steps as came before, 50 at least.
-    ReduceLROnPlateau may do so at the end of a training, but not before anything is learnt. Of
-    several optimizers that take turns, also when one's is 0, or a millionth of the others'.
+    Fires when it was 0 in all of the first `num_updates` checked updates. Also fires when it has
+    been below `share` of its highest value for as many steps as came before, at least 50.
+    ReduceLROnPlateau may do so at the end of a training, but not before anything is learnt. With
+    several optimizers that take turns, also fires when the rate of one is 0, or a millionth of the
+    others'.
     """
 
     kind = Kind.MISTAKE
     advice = (
-        "Print optimizer.param_groups[0]['lr'] in the loop, and check the scheduler: its factor "
-        "at the start, whole-number division, whether step() belongs to the epoch or the batch, "
-        "and, for ReduceLROnPlateau, whether `mode` fits what it is given."
+        "Print optimizer.param_groups[0]['lr'] in the loop, and check the scheduler: its factor at "
+        "the start, integer division, whether step() belongs to the epoch or the batch, and, for "
+        "ReduceLROnPlateau, whether `mode` suits the metric that it gets."
     )
 
-    num_updates: int = parameter(10, "Updates with a rate of 0.", at_least=1)
-    share: float = parameter(1e-3, "Of the highest rate: below this it is nothing.", at_least=0)
+    num_updates: int = parameter(10, "Updates at the start with a rate of 0.", at_least=1)
+    share: float = parameter(
+        1e-3, "Share of the highest rate below which a rate is negligible.", at_least=0
+    )
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         rate = _highest_rate(vitals)
@@ -127,18 +130,20 @@ class LearningRateZero(VitalsRule):
 class LearningRateTooLow(VitalsRule):
     """Updates are so small that the whole training hardly changes the weights.
 
-    Fires when all updates together moved the weights by less than `moved` of their length in 100
-    steps or more, and the loss is about where it was: at the level of chance for classes. With
-    less than `slow` in 200 steps it may have fallen by a sixth, if it is still within a sixth of
-    chance, or four fifths of what the mean of amounts alone would do: trainings that get anywhere
-    move their weights by more than half of their length.
+    Fires when all updates together moved the weights by less than `moved` of their norm in 100
+    steps or more, and the loss is about where it started: at the level of chance for classes. If
+    they moved by less than `slow` in 200 steps, the loss may have fallen by a sixth, if it is still
+    within a sixth of chance, or four fifths of the loss of predicting the mean. Trainings that
+    succeed move their weights by more than half of their norm.
     """
 
     kind = Kind.CAUSE
-    advice = "Make the learning rate ten times larger, and again, until the loss falls."
+    advice = "Multiply the learning rate by ten, repeatedly, until the loss falls."
 
-    moved: float = parameter(0.02, "Of the weights' length, in all.", at_least=0)
-    slow: float = parameter(0.1, "The same, where the loss falls a little.", at_least=0)
+    moved: float = parameter(
+        0.02, "Total change of the weights, relative to their norm.", at_least=0
+    )
+    slow: float = parameter(0.1, "The same for a loss that falls a little.", at_least=0)
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         rate = _highest_rate(vitals)
@@ -168,14 +173,19 @@ class GradientClippedAway(VitalsRule):
     """Clipping leaves hardly anything of the gradients.
 
     Fires when the gradient norm that the optimizer uses is the same at every step, which only
-    clipping does, and the weights moved by less than `moved` of their length in 100 steps or more,
-    with the loss where it was.
+    clipping causes, and the weights moved by less than `moved` of their norm in 100 steps or more,
+    with the loss where it started.
     """
 
     kind = Kind.CAUSE
-    advice = "Raise max_norm of clip_grad_norm_: print what it returns, and clip above its usual."
+    advice = (
+        "Raise max_norm of clip_grad_norm_: print the norm that it returns, and set max_norm above "
+        "the usual value."
+    )
 
-    moved: float = parameter(0.02, "Of the weights' length, in all.", at_least=0)
+    moved: float = parameter(
+        0.02, "Total change of the weights, relative to their norm.", at_least=0
+    )
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         norm = vitals.vital("gradient_norm")
@@ -194,23 +204,26 @@ class GradientClippedAway(VitalsRule):
 class LearningRateTooHigh(VitalsRule):
     """Updates are so large that they undo what was learnt.
 
-    Fires when updates of more than `ratio` of the weights' length were made and the loss went up
-    to `growth` times its start and ends there, as no number, or where it began. An update of half
-    the weights' length that makes the loss ten times larger is enough if little is learnt later,
-    and one that makes it half as large again if next to nothing is. So are such updates among the
-    first five after which gradients are a fifth of what they were and nothing is learnt. One
-    that is longer than the weights and makes the loss a hundred times larger is enough, whatever
-    comes later: nothing is left of what the weights began with.
+    Fires when updates of more than `ratio` of the weights' norm were made, and the loss rose to
+    `growth` times its start and ends there, as NaN or infinity, or where it started. Other
+    conditions that are sufficient:
+
+    - An update of half the weights' norm that makes the loss ten times larger, if little is learnt
+      later; or 1.5 times larger, if almost nothing is learnt.
+    - Such updates among the first five, after which gradients are a fifth of what they were and
+      nothing is learnt.
+    - An update that is larger than the weights' norm and makes the loss a hundred times larger,
+      whatever happens later: nothing remains of the initial weights.
     """
 
     kind = Kind.CAUSE
     advice = (
-        "Lower the learning rate to a tenth, and again until the loss falls from the start; a "
-        "warm-up or clipping helps where only the first steps are too large."
+        "Divide the learning rate by ten, repeatedly, until the loss falls from the start. Warm-up "
+        "or clipping helps if only the first steps are too large."
     )
 
-    ratio: float = parameter(0.1, "Update over the length of the weights.", at_least=0)
-    growth: float = parameter(3.0, "Times the first loss.", at_least=1)
+    ratio: float = parameter(0.1, "Norm of an update, relative to the weights' norm.", at_least=0)
+    growth: float = parameter(3.0, "Loss that is too high, relative to the first loss.", at_least=1)
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         update, loss = vitals.vital("update_ratio"), vitals.loss
@@ -259,16 +272,20 @@ class LearningRateTooHigh(VitalsRule):
 class WeightDecayTooStrong(VitalsRule):
     """Weight decay shrinks the weights to nothing.
 
-    Fires when an optimizer has a weight decay and the length of all its weights is below `share`
-    of what it was at the start; or when decay alone takes `pull` of them at each update (learning
-    rate times weight decay), they have not grown, and the loss has not come down to half.
+    Fires when an optimizer has a weight decay and the norm of all its weights is below `share` of
+    its initial value. Also fires when decay alone takes `pull` of them at each update (learning
+    rate times weight decay), they have not grown, and the loss has not fallen to half.
     """
 
     kind = Kind.CAUSE
     advice = "Lower weight_decay to a hundredth: 1e-4 (SGD) and 1e-2 (AdamW) are usual."
 
-    share: float = parameter(0.2, "Of the weights' first length.", at_least=0, at_most=1)
-    pull: float = parameter(5e-3, "Of the weights, at each update.", at_least=0)
+    share: float = parameter(
+        0.2, "Share of the initial norm of the weights.", at_least=0, at_most=1
+    )
+    pull: float = parameter(
+        5e-3, "Share of the weights that decay removes at each update.", at_least=0
+    )
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         decays = [

@@ -20,20 +20,20 @@ _OTHERS = 1.5
 class EpochCutShort(VitalsRule):
     """Each epoch ends after its first batches.
 
-    Fires when the loader of training was started `num_passes` times and more, each time left after
-    a quarter of its batches at most, so that training saw less than `num_epochs` whole passes would
-    have, and the loss has not come down to half. Who draws batches by next(iter(loader)) for
-    as long as it takes is left alone.
+    Fires when the training loader was started at least `num_passes` times, each pass ended after at
+    most a quarter of its batches, so that the whole training saw less than `num_epochs` full
+    passes, and the loss has not fallen to half. Drawing batches by next(iter(loader)) for a number
+    of steps is not reported.
     """
 
     kind = Kind.MISTAKE
     advice = (
-        "Look for a break or a return inside of the loop over batches that belongs behind it, and "
-        "for what was left there after debugging."
+        "Look for a break or return inside the loop over batches that belongs after it, and for "
+        "debugging code that was left in."
     )
 
     num_passes: int = parameter(5, "Passes that were started.", at_least=2)
-    num_epochs: float = parameter(3.0, "Whole passes, in all.", at_least=0)
+    num_epochs: float = parameter(3.0, "Full passes over the data, in total.", at_least=0)
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         for loader in vitals.anatomy.loaders:
@@ -54,20 +54,20 @@ class EpochCutShort(VitalsRule):
 
 @dataclass
 class EvaluationOnTrainingData(VitalsRule):
-    """The model is evaluated on what it is trained on, and other data are there, unused.
+    """The model is evaluated on its training data, while other data is unused.
 
-    Fires at the end when `num_batches` batches and more of evaluation came from the loader of
-    training, none from any other, and a loader of other data was made and never used.
+    Fires at the end when at least `num_batches` evaluation batches came from the training loader,
+    none from any other, and a loader of other data was created and never used.
     """
 
     kind = Kind.MISTAKE
     leaves_training_loss = True
     advice = (
-        "Give the loop of training the loader of the training set, and evaluation the other one: "
-        "one of the two has the wrong name."
+        "Use the loader of the training set for training, and the other one for evaluation: one of "
+        "the two loops uses the wrong variable."
     )
 
-    num_batches: int = parameter(10, "Batches of evaluation.", at_least=1)
+    num_batches: int = parameter(10, "Evaluation batches.", at_least=1)
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         loaders = vitals.anatomy.loaders

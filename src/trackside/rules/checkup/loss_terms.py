@@ -21,18 +21,18 @@ _OF_THE_SUM = 0.9
 class LossTermDominates(VitalsRule):
     """One term of the loss is so large that the other is not learnt.
 
-    Fires when of two losses that are added as they are one is more than `times` the other from
-    start to end, and the smaller one, over classes, is still at chance. A small term of another
-    kind may be all that is wanted of it.
+    Fires when two losses are added without weights, one is more than `times` the other from start
+    to end, and the smaller one, over classes, is still at chance. A small term of another kind may
+    be intended.
     """
 
     kind = Kind.CAUSE
     advice = (
-        "Bring the terms to one size: scale the targets of the larger one to about 1, or weigh the "
-        "terms, so that each begins at about 1."
+        "Bring the terms to a similar size: scale the targets of the larger one to about 1, or "
+        "weight the terms so that each starts at about 1."
     )
 
-    times: float = parameter(50.0, "The larger term over the smaller.", at_least=1)
+    times: float = parameter(50.0, "Ratio of the larger term to the smaller one.", at_least=1)
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         if (
@@ -61,20 +61,19 @@ class LossTermDominates(VitalsRule):
 
 @dataclass
 class LossWithoutBound(VitalsRule):
-    """The loss falls below zero without end, while what it is made of grows.
+    """The loss falls below zero without limit, while its terms grow.
 
-    Fires when at the end of 100 steps and more the loss is below zero and as low as it has been,
-    and the losses of which it is made, which are never below zero themselves, sum to more than
-    `times` what they did at the start.
+    Fires when at the end of at least 100 steps the loss is below zero and at its lowest, and its
+    terms, which are never below zero themselves, sum to more than `times` their sum at the start.
     """
 
     kind = Kind.CAUSE
     advice = (
-        "Nothing holds a weight of a loss that is learnt as it is, nor a term with a minus sign: "
-        "take the sign out, or learn log-variances, exp(-s) * loss + s."
+        "A learnt weight of a loss, or a term with a minus sign, has no lower bound: remove the "
+        "sign, or learn log-variances: exp(-s) * loss + s."
     )
 
-    times: float = parameter(3.0, "The terms' sum at the end over that at the start.", at_least=1)
+    times: float = parameter(3.0, "Sum of the terms at the end, relative to the start.", at_least=1)
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         if (

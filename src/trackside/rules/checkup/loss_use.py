@@ -36,13 +36,14 @@ _RANGES = {"sigmoid": (0.0, 1.0), "tanh": (-1.0, 1.0), "relu": (0.0, np.inf)}
 
 @dataclass
 class LossInputAlreadySoftmax(VitalsRule):
-    """A loss that applies softmax or sigmoid itself is given probabilities.
+    """A loss that applies softmax or sigmoid itself gets probabilities.
 
-    Fires for cross_entropy when in each of `num_batches` batches and more all its inputs are in
-    [0, 1] and each row's sum is 1; and for it and binary_cross_entropy_with_logits when all are in
-    [0, 1] and the model's last module is a sigmoid, or they reach from below 0.4 to above 0.6
-    (unless most batches hold an exact 0, as after a ReLU). Scores may well begin in [0, 1]. And at
-    once for both, when a softmax or sigmoid was the last before the loss.
+    Fires for cross_entropy when in each of at least `num_batches` batches all inputs are in [0, 1]
+    and each row's sum is 1. Fires for cross_entropy and binary_cross_entropy_with_logits when all
+    inputs are in [0, 1], and either the model's last module is a sigmoid, or they range from below
+    0.4 to above 0.6 (unless most batches contain an exact 0, as after a ReLU). Scores may well
+    start in [0, 1]. Fires at once for both when a softmax or sigmoid was the last operation before
+    the loss.
     """
 
     kind = Kind.MISTAKE
@@ -53,7 +54,7 @@ class LossInputAlreadySoftmax(VitalsRule):
         "sigmoid.)"
     )
 
-    num_batches: int = parameter(8, "Batches that must have been seen.", at_least=1)
+    num_batches: int = parameter(8, "Batches before the rule may fire.", at_least=1)
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         loss = _used(vitals, _OF_LOGITS)
@@ -99,20 +100,21 @@ class LossInputAlreadySoftmax(VitalsRule):
 
 @dataclass
 class LossInputNotLogProbabilities(VitalsRule):
-    """nll_loss, kl_div or ctc_loss is given something else than logarithms of probabilities.
+    """nll_loss, kl_div or ctc_loss gets inputs that are not log probabilities.
 
-    Fires when over `num_batches` batches and more the exponentials of its inputs' rows do not sum
+    Fires when over at least `num_batches` batches the exponentials of its inputs' rows do not sum
     to about 1.
     """
 
     kind = Kind.MISTAKE
     advice = (
-        "Use CrossEntropyLoss on raw scores, or give NLLLoss, KLDivLoss and CTCLoss the output of "
-        "log_softmax: KLDivLoss wants logarithms of the student's probabilities as its input."
+        "Use CrossEntropyLoss on raw scores, or pass the output of log_softmax to NLLLoss, "
+        "KLDivLoss and CTCLoss. KLDivLoss expects the logarithms of the student's probabilities as "
+        "its input."
     )
 
-    num_batches: int = parameter(5, "Batches that must have been seen.", at_least=1)
-    error: float = parameter(0.1, "Distance of a row's sum from 1.", at_least=0)
+    num_batches: int = parameter(5, "Batches before the rule may fire.", at_least=1)
+    error: float = parameter(0.1, "Distance of a row's sum from 1 that is accepted.", at_least=0)
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         loss = _used(vitals, ("nll_loss",))
@@ -135,12 +137,12 @@ class LossInputNotLogProbabilities(VitalsRule):
 
 @dataclass
 class LossShapeMismatch(VitalsRule):
-    """A loss compares each prediction with each target, since their shapes only broadcast.
+    """A loss compares each prediction with each target, because their shapes only broadcast.
 
-    Fires when a loss over pairs (MSELoss and its like) is given two shapes that broadcast to more
-    elements than either has; when arithmetic of the script's own makes N times N values of N
-    predictions and a target; or when a loss over classes gets a single score, which is always 1
-    after its softmax.
+    Fires when an elementwise loss (such as MSELoss) gets two shapes that broadcast to more elements
+    than either has; when the script's own arithmetic computes N times N values from N predictions
+    and a target; or when a loss over classes gets a single score, which is always 1 after its
+    softmax.
     """
 
     kind = Kind.MISTAKE
@@ -180,23 +182,25 @@ class LossShapeMismatch(VitalsRule):
 
 @dataclass
 class OutputRangeTooNarrow(VitalsRule):
-    """The last activation keeps predictions out of the range that targets need.
+    """The last activation limits predictions to a smaller range than the targets have.
 
-    Fires over `num_batches` batches and more when all predictions lie in [0, 1] or [-1, 1] and
-    press against an end of it, in most of the second half, while targets lie beyond; when none is
-    below 0 and many are exactly 0 while targets are below; when targets lie beyond what the
-    activation before the loss can return; and when a loss of logits gets such values, or a tanh or
-    ReLU was the last before it.
+    Fires over at least `num_batches` batches in each of these cases:
+
+    - All predictions are in [0, 1] or [-1, 1] and close to one end of the range, in most of the
+      second half, while targets are outside of it.
+    - No prediction is below 0 and many are exactly 0, while targets are below 0.
+    - Targets are outside the range of the activation before the loss.
+    - A loss of logits gets such values, or a tanh or ReLU was the last operation before it.
     """
 
     kind = Kind.MISTAKE
     is_independent = True
     advice = (
-        "Leave out the activation after the last layer, or scale the targets into its range. "
-        "Losses of logits want plain scores."
+        "Remove the activation after the last layer, or scale the targets into its range. Losses "
+        "of logits expect raw scores."
     )
 
-    num_batches: int = parameter(10, "Batches that must have been seen.", at_least=1)
+    num_batches: int = parameter(10, "Batches before the rule may fire.", at_least=1)
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         low, high = vitals.vital("loss_input/min"), vitals.vital("loss_input/max")

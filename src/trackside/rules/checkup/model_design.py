@@ -18,12 +18,11 @@ _SHOWN = 120
 
 @dataclass
 class ActivationMissing(VitalsRule):
-    """Two linear layers follow each other with no activation between: together they are one.
+    """Two linear layers without an activation between them are equivalent to one linear layer.
 
-    Fires when in an nn.Sequential a Linear is followed by a Linear, with nothing but dropout or
-    flattening between, or the loss was computed so by two layers of the same module; and what lies
-    between them is not narrower than both ends. A narrow one is a factorisation, which somebody
-    wants.
+    Fires when in an nn.Sequential a Linear is followed by a Linear, with only dropout or flattening
+    between them, or the loss was computed in this way by two layers of the same module; and the
+    intermediate width is not smaller than both ends. A narrow one is an intended factorisation.
     """
 
     kind = Kind.MISTAKE
@@ -46,18 +45,18 @@ class ActivationMissing(VitalsRule):
 
 @dataclass
 class DropoutTooStrong(VitalsRule):
-    """Dropout takes away nearly everything, and little is learnt.
+    """Dropout removes nearly everything, and little is learnt.
 
-    Fires when a dropout in training takes away `share` of its input and more, and the loss has not
-    come down to half.
+    Fires when a dropout in training removes at least `share` of its input, and the loss has not
+    fallen to half.
     """
 
     kind = Kind.CAUSE
-    advice = (
-        "Lower p, the share that is taken away (not the one that is kept): 0.1 to 0.5 is usual."
-    )
+    advice = "Lower p, the share that is removed (not the share that is kept): 0.1 to 0.5 is usual."
 
-    share: float = parameter(0.9, "Of its input that a dropout takes.", at_least=0, at_most=1)
+    share: float = parameter(
+        0.9, "Share of its input that a dropout removes.", at_least=0, at_most=1
+    )
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         if not vitals.is_settled or vitals.last_step < FAIR_STEPS or vitals.fall > HALVED:
@@ -77,20 +76,23 @@ class DropoutTooStrong(VitalsRule):
 
 @dataclass
 class FrozenByMistake(VitalsRule):
-    """Most of the model is frozen, and what is left cannot learn.
+    """Most of the model is frozen, and the rest cannot learn.
 
-    Fires when `share` and more of the one model's parameters do not require a gradient, and the
-    loss stays where it was, though what is trained has gone further than it is long, or sees no
-    input, as a bias. A frozen backbone under a head that learns is left alone.
+    Fires when at least `share` of the parameters of the only model do not require a gradient, and
+    the loss stays where it started, although the trained parameters have moved further than their
+    norm, or do not depend on the input, as a bias. A frozen backbone under a head that learns is
+    not reported.
     """
 
     kind = Kind.CAUSE
     advice = (
         "Print the names of the parameters that require a gradient, and check the condition that "
-        "freezes the others. Freeze what was trained before, not what starts at random."
+        "freezes the others. Freeze pretrained layers, not randomly initialised ones."
     )
 
-    share: float = parameter(0.5, "Of the model's parameters.", at_least=0, at_most=1)
+    share: float = parameter(
+        0.5, "Share of the model's parameters that are frozen.", at_least=0, at_most=1
+    )
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         parameters = [p for p in vitals.anatomy.parameters if p.tied_to is None]

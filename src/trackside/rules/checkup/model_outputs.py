@@ -16,20 +16,20 @@ _FIRST_BATCHES = 5
 
 @dataclass
 class ConstantOutput(VitalsRule):
-    """The model returns one and the same number, whatever it is given and however it is trained.
+    """The model returns the same number for every input, however it is trained.
 
-    Fires when right before the loss a softmax goes along an axis of length 1, which makes 1 of
-    everything; or when all predictions of `num_batches` batches and more are one number while
-    weights are updated.
+    Fires when a softmax directly before the loss is applied along an axis of length 1, which always
+    gives 1; or when all predictions of at least `num_batches` batches are one number while weights
+    are updated.
     """
 
     kind = Kind.MISTAKE
     advice = (
-        "Leave out the last activation. A softmax needs two outputs and more: with one for yes or "
-        "no use a sigmoid (or BCEWithLogitsLoss on the raw score). A ReLU may be 0 for ever."
+        "Remove the last activation. A softmax needs at least two outputs: for a single yes-or-no "
+        "output use a sigmoid (or BCEWithLogitsLoss on the raw score). A ReLU may stay at 0."
     )
 
-    num_batches: int = parameter(20, "Batches that must have been seen.", at_least=2)
+    num_batches: int = parameter(20, "Batches before the rule may fire.", at_least=2)
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         for output in vitals.anatomy.outputs:
@@ -49,19 +49,20 @@ class ConstantOutput(VitalsRule):
 
 @dataclass
 class TemperatureTooHigh(VitalsRule):
-    """Likenesses are divided by so large a number that they are all the same to the loss.
+    """Similarities are divided by so large a number that the loss cannot distinguish them.
 
-    Fires when a loss over classes is given products of two outputs, times or over a number that is
-    not learnt, these never differ by more than `range` in a whole batch, and nothing is learnt.
+    Fires when a loss over classes gets products of two outputs, multiplied or divided by a number
+    that is not learnt, these never differ by more than `range` in a whole batch, and nothing is
+    learnt.
     """
 
     kind = Kind.CAUSE
     advice = (
-        "Divide cosine likenesses by a temperature of 0.05 to 0.5, or learn it: between -1 and 1 "
-        "as they are, they hardly change a softmax."
+        "Divide cosine similarities by a temperature of 0.05 to 0.5, or learn it: values between "
+        "-1 and 1 hardly change a softmax."
     )
 
-    range: float = parameter(0.1, "Between the largest score of a batch and the smallest.")
+    range: float = parameter(0.1, "Difference of the largest and the smallest score of a batch.")
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         low, high = vitals.vital("loss_input/min"), vitals.vital("loss_input/max")
@@ -84,26 +85,30 @@ class TemperatureTooHigh(VitalsRule):
 
 @dataclass
 class OutputIgnoresInput(VitalsRule):
-    """The model predicts the same for every sample.
+    """The model gives the same output for every sample.
 
-    Fires when at the end of 100 steps and more, by which the weights have gone further than they
-    are long, predictions differ from sample to sample by less than `share` of what targets do, in
-    all of the second half, or, where the targets are the inputs, by less than `copied`; and, where
-    both sides of a loss are the model's own, as for two views of a picture, when both differ by
-    less than `left` of what they did at the start.
+    Fires at the end of at least 100 steps, by which the weights have moved further than their norm,
+    in each of these cases:
+
+    - Predictions differ between samples by less than `share` of what targets do, in all of the
+      second half; where the targets are the inputs, by less than `copied`.
+    - Both sides of a loss are outputs of the model, as for two views of an image, and both differ
+      by less than `left` of what they did at the start.
     """
 
     kind = Kind.OUTCOME
     advice = (
-        "Where two outputs are pulled together, something must push others apart: negative pairs, "
-        "a stopped gradient with a predictor, or a variance term. Of a variational autoencoder, "
-        "lower the weight of the KL term (sum both terms alike). Otherwise check what the last "
-        "layers are given."
+        "If two outputs are pulled together, something must push others apart: negative pairs, a "
+        "stopped gradient with a predictor, or a variance term. For a variational autoencoder, "
+        "lower the weight of the KL term (sum both terms in the same way). Otherwise check the "
+        "inputs of the last layers."
     )
 
-    share: float = parameter(0.02, "Of the targets' spread over samples.", at_least=0, at_most=1)
-    copied: float = parameter(0.2, "The same, of an autoencoder.", at_least=0, at_most=1)
-    left: float = parameter(0.1, "Of the spread at the start.", at_least=0, at_most=1)
+    share: float = parameter(
+        0.02, "Share of the targets' spread over samples.", at_least=0, at_most=1
+    )
+    copied: float = parameter(0.2, "The same for an autoencoder.", at_least=0, at_most=1)
+    left: float = parameter(0.1, "Share of the spread at the start.", at_least=0, at_most=1)
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         predicted, wanted = vitals.vital("loss_input/sample_std"), vitals.vital("target/sample_std")

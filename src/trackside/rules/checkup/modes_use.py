@@ -17,19 +17,21 @@ few, the larger are evaluations. Otherwise there is no usual number."""
 
 @dataclass
 class TrainingInEvaluationMode(VitalsRule):
-    """The model is trained while in evaluation mode, so its dropout and batch norm stand still.
+    """The model is trained in evaluation mode, so its dropout and batch norm are inactive.
 
-    Fires when a model with either has had `num_backwards` backwards and more after forwards in
-    evaluation mode, `share` of all. A model whose parts alone are in that mode is left alone.
+    Fires when a model with either has had at least `num_backwards` backwards after forwards in
+    evaluation mode, `share` of all. A model of which only parts are in that mode is not reported.
     """
 
     kind = Kind.MISTAKE
     explains = ("Overfitting",)
     leaves_training_loss = True
-    advice = "Call model.train() before each epoch of training; model.eval() stays in force."
+    advice = (
+        "Call model.train() before each epoch of training; model.eval() stays in effect until then."
+    )
 
     num_backwards: int = parameter(20, "Backwards in evaluation mode.", at_least=1)
-    share: float = parameter(0.2, "Of all backwards.", at_least=0, at_most=1)
+    share: float = parameter(0.2, "Share of all backwards.", at_least=0, at_most=1)
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         anatomy = vitals.anatomy
@@ -50,11 +52,11 @@ class TrainingInEvaluationMode(VitalsRule):
 
 @dataclass
 class EvaluationInTrainingMode(VitalsRule):
-    """The model is evaluated while in training mode: dropout drops, batch norm uses the batch.
+    """The model is evaluated in training mode: dropout is active, and batch norm uses the batch.
 
-    Fires when the one model of the script, with dropout or batch norm, is never in evaluation
-    mode, and was called `num_forwards` times and more without gradients; or as often more than
-    usual between two backwards, or after the last, in few places of the run.
+    Fires when the only model of the script has dropout or batch norm, is never in evaluation mode,
+    and was called at least `num_forwards` times without gradients; or that many times more than
+    usual between two backwards, or after the last one, in few places of the run.
     """
 
     kind = Kind.MISTAKE
@@ -64,7 +66,7 @@ class EvaluationInTrainingMode(VitalsRule):
         "Call model.eval() before evaluating, within torch.no_grad(), and model.train() afterwards."
     )
 
-    num_forwards: int = parameter(2, "Forwards that are not trained on.", at_least=1)
+    num_forwards: int = parameter(2, "Forwards that are not used for training.", at_least=1)
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         anatomy = vitals.anatomy
@@ -91,19 +93,19 @@ class EvaluationInTrainingMode(VitalsRule):
 class BatchNormOfOneSample(VitalsRule):
     """Batch norm normalises over a batch of one sample.
 
-    Fires when a model with batch norm in training mode gets batches of one sample, `share` of
-    them or more.
+    Fires when a model with batch norm in training mode gets batches of one sample, at least `share`
+    of all batches.
     """
 
     kind = Kind.MISTAKE
     explains = ("NothingLearnt",)
     leaves_training_loss = True
     advice = (
-        "Use larger batches, or GroupNorm or LayerNorm, which need none; or keep the batch norm "
-        "layers in evaluation mode."
+        "Use larger batches, or GroupNorm or LayerNorm, which do not depend on the batch; or keep "
+        "the batch norm layers in evaluation mode."
     )
 
-    share: float = parameter(0.5, "Of the batches.", at_least=0, at_most=1)
+    share: float = parameter(0.5, "Share of the batches.", at_least=0, at_most=1)
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         norms = [m for m in vitals.anatomy.modules if "BatchNorm" in m.type and m.training]

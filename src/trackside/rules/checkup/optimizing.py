@@ -22,22 +22,23 @@ _NAMES_SHOWN = 3
 
 @dataclass
 class OptimizerNotStepping(VitalsRule):
-    """Gradients are computed, and no optimizer uses them, or hardly ever.
+    """Gradients are computed, but no optimizer uses them, or hardly ever.
 
-    Fires after `num_backwards` calls of backward without one of an optimizer's step, while the
-    saved weights stay as they were; and when the gradients of `share` of them are cleared before
-    the one optimizer's step, as where step() stands behind the loop over batches. Gradients that
-    add up until the step, and those that are taken for an input's sake, are another matter.
+    Fires after `num_backwards` calls of backward without a step of an optimizer, while the saved
+    weights do not change. Also fires when the gradients of `share` of the backwards are cleared
+    before the step of the only optimizer, as when step() is placed after the loop over batches.
+    Gradients that are accumulated until the step, and gradients that are computed for an input, do
+    not count.
     """
 
     kind = Kind.MISTAKE
     advice = (
-        "Call optimizer.step() after loss.backward(), in each pass of the loop: in the same block, "
-        "as far indented."
+        "Call optimizer.step() after loss.backward() in each iteration: in the same block, at the "
+        "same indentation."
     )
 
-    num_backwards: int = parameter(20, "Backwards without any step.", at_least=1)
-    share: float = parameter(0.6, "Of backwards that no step used.", at_least=0, at_most=1)
+    num_backwards: int = parameter(20, "Calls of backward without a step.", at_least=1)
+    share: float = parameter(0.6, "Share of backwards that no step used.", at_least=0, at_most=1)
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         yield from self._discarding(vitals.anatomy)
@@ -74,19 +75,19 @@ class OptimizerNotStepping(VitalsRule):
 
 @dataclass
 class OptimizerOfAnotherModel(VitalsRule):
-    """The optimizer steps, and holds none of the parameters of the model that is trained.
+    """The optimizer steps, but has none of the parameters of the trained model.
 
-    Fires after `num_steps` steps of optimizers of which none holds a parameter of a model that
-    was called, while these have gradients and do not change.
+    Fires after `num_steps` optimizer steps, if no optimizer has a parameter of a model that was
+    called, while these parameters have gradients and do not change.
     """
 
     kind = Kind.MISTAKE
     advice = (
-        "Make the optimizer after the model has its final parameters: after copying, wrapping, "
-        "loading or moving it, with the parameters of the model that is called in the loop."
+        "Create the optimizer after the model has its final parameters (after copying, wrapping, "
+        "loading or moving it), with the parameters of the model that is called in the loop."
     )
 
-    num_steps: int = parameter(10, "Steps of the optimizer.", at_least=1)
+    num_steps: int = parameter(10, "Optimizer steps before the rule may fire.", at_least=1)
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         anatomy = vitals.anatomy
@@ -109,21 +110,22 @@ class OptimizerOfAnotherModel(VitalsRule):
 
 @dataclass
 class ParametersNotOptimized(VitalsRule):
-    """Part of the model gets gradients, and belongs to no optimizer.
+    """Part of the model gets gradients but belongs to no optimizer.
 
-    Fires after `num_steps` optimizer steps for parameters that require a gradient, get one, and
-    are in no optimizer, while others of their model are; and for modules that run inside of the
-    model without being parts of it. Frozen ones (requires_grad is False) are meant to be left out.
+    Fires after `num_steps` optimizer steps for parameters that require a gradient, get one, and are
+    in no optimizer, while other parameters of their model are. Also fires for modules that run
+    inside the model without being registered as submodules. Frozen parameters (requires_grad is
+    False) are left out on purpose.
     """
 
     kind = Kind.MISTAKE
     is_independent = True
     advice = (
-        "Give the optimizer all parameters that are to be trained (model.parameters()). "
-        "If these are to stay as they are, say so with requires_grad_(False)."
+        "Give the optimizer all parameters that should be trained (model.parameters()). Freeze the "
+        "others with requires_grad_(False)."
     )
 
-    num_steps: int = parameter(10, "Steps of the optimizers.", at_least=1)
+    num_steps: int = parameter(10, "Optimizer steps before the rule may fire.", at_least=1)
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         anatomy = vitals.anatomy
@@ -167,21 +169,21 @@ class ParametersNotOptimized(VitalsRule):
 
 @dataclass
 class GradientMissing(VitalsRule):
-    """Parameters that an optimizer is to train never get a gradient: the graph is cut.
+    """Parameters in an optimizer never get a gradient: the graph is cut.
 
-    Fires after `num_steps` optimizer steps for parameters in an optimizer whose gradient was
-    never there, though the modules they belong to are called; or for all parameters at once.
-    Modules that are never called are left alone.
+    Fires after `num_steps` optimizer steps for parameters in an optimizer that never had a
+    gradient, although their modules are called; or for all parameters at once. Modules that are
+    never called are not reported.
     """
 
     kind = Kind.MISTAKE
     advice = (
-        "Between these layers and the loss something leaves the graph: .detach(), .item(), .data, "
+        "Something between these layers and the loss leaves the graph: .detach(), .item(), .data, "
         ".numpy(), torch.tensor(...), torch.no_grad(), or zero_grad() between backward and step. "
-        "Keep tensors, and take it out."
+        "Remove it, and compute with tensors only."
     )
 
-    num_steps: int = parameter(10, "Steps of the optimizers.", at_least=1)
+    num_steps: int = parameter(10, "Optimizer steps before the rule may fire.", at_least=1)
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         anatomy = vitals.anatomy
@@ -229,17 +231,17 @@ class GradientMissing(VitalsRule):
 class ForgottenZeroGrad(VitalsRule):
     """Each update uses the gradients of all batches so far.
 
-    Fires when in `share` of the updates that were checked, `num_updates` at least, the gradients
-    of the update before had not been cleared. Accumulating over several batches and clearing them
-    after the update is another matter.
+    Fires when in `share` of at least `num_updates` checked updates, the gradients of the previous
+    update had not been cleared. Accumulating over several batches and clearing after the update is
+    accepted.
     """
 
     kind = Kind.MISTAKE
     is_independent = True
     advice = "Call optimizer.zero_grad() once per update, before loss.backward()."
 
-    num_updates: int = parameter(5, "Updates that must have been seen.", at_least=1)
-    share: float = parameter(0.9, "Share of them with old gradients.", at_least=0, at_most=1)
+    num_updates: int = parameter(5, "Updates before the rule may fire.", at_least=1)
+    share: float = parameter(0.9, "Share of updates with old gradients.", at_least=0, at_most=1)
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         leftover = vitals.vital("leftover_gradients")
@@ -259,7 +261,7 @@ class ForgottenZeroGrad(VitalsRule):
 
 @dataclass
 class OptimizerSettings(VitalsRule):
-    """An optimizer is configured in a way that cannot be meant.
+    """An optimizer has settings that cannot be intended.
 
     Fires for betas in the wrong order, for a momentum above `momentum`, and for `maximize` with a
     loss that rises.
@@ -267,9 +269,11 @@ class OptimizerSettings(VitalsRule):
 
     kind = Kind.MISTAKE
     is_independent = True
-    advice = "Check the optimizer's arguments: betas are (0.9, 0.999) and momentum 0.9 by custom."
+    advice = (
+        "Check the optimizer's arguments: usual are betas of (0.9, 0.999) and a momentum of 0.9."
+    )
 
-    momentum: float = parameter(0.995, "Momentum that is too much.", at_least=0)
+    momentum: float = parameter(0.995, "Largest momentum that is accepted.", at_least=0)
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         for optimizer in vitals.anatomy.optimizers:
@@ -305,17 +309,17 @@ class OptimizerSettings(VitalsRule):
 
 @dataclass
 class ModelRecreated(VitalsRule):
-    """Every epoch begins with a new model, which knows nothing of the one before.
+    """Every epoch starts with a new, untrained model.
 
-    Fires when `num_models` models and more of one class were trained by optimizers with the same
-    settings, one pass over the same data each. Folds of a cross-validation have data of their own,
-    and a search tries other settings.
+    Fires when at least `num_models` models of one class were trained by optimizers with the same
+    settings, each in one pass over the same data. Folds of a cross-validation have different data,
+    and a search has different settings.
     """
 
     kind = Kind.MISTAKE
-    advice = "Make the model and its optimizer once, before the loop over epochs."
+    advice = "Create the model and its optimizer once, before the loop over epochs."
 
-    num_models: int = parameter(5, "Models.", at_least=2)
+    num_models: int = parameter(5, "Models that are trained one after the other.", at_least=2)
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         anatomy = vitals.anatomy
@@ -340,15 +344,17 @@ class ModelRecreated(VitalsRule):
 
 @dataclass
 class OptimizerRecreated(VitalsRule):
-    """An optimizer is made for each batch, and forgets what it knew: momentum, running averages.
+    """An optimizer is created for each batch and loses its state: momentum, running averages.
 
-    Fires after `num_optimizers` and more that each hold the parameters of the one before, when
-    there is one for every second backward at least. SGD without momentum has nothing to forget,
-    and one for each epoch or stage is left alone.
+    Fires when at least `num_optimizers` optimizers each have the parameters of the previous one,
+    with at least one for every second backward. SGD without momentum has no state to lose. One
+    optimizer per epoch or stage is accepted.
     """
 
     kind = Kind.MISTAKE
-    advice = "Make the optimizer once, before the loops, and only call zero_grad and step in them."
+    advice = (
+        "Create the optimizer once, before the loops, and call only zero_grad and step inside them."
+    )
 
     num_optimizers: int = parameter(20, "Optimizers of the same parameters.", at_least=2)
 

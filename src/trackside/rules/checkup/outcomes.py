@@ -24,7 +24,10 @@ third since: smaller changes are noise, or the end of training."""
 
 @dataclass
 class LossNotFinite(VitalsRule):
-    """The loss is NaN or infinite. Fires at the first step at which it is."""
+    """The loss is NaN or infinite.
+
+    Fires at the first such step.
+    """
 
     kind = Kind.OUTCOME
     advice = (
@@ -50,9 +53,9 @@ class LossNotFinite(VitalsRule):
 class LossRising(VitalsRule):
     """Training makes the loss larger.
 
-    Fires when after 50 steps and more the loss is above `times` its start and still as high as
-    it has been. One that also goes below zero, as a policy's does, says nothing by its height;
-    nor does one that grows with its targets and explains them, as that of Q-learning.
+    Fires when after at least 50 steps the loss is above `times` its start and still at its highest.
+    A loss that also goes below zero, as a policy's, is not judged by its height; nor is one that
+    grows with its targets and explains them, as in Q-learning.
     """
 
     kind = Kind.OUTCOME
@@ -61,7 +64,7 @@ class LossRising(VitalsRule):
         "the learning rate."
     )
 
-    times: float = parameter(1.5, "Times the first loss.", at_least=1)
+    times: float = parameter(1.5, "Loss that is too high, relative to the first loss.", at_least=1)
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         early, late = vitals.early_loss, vitals.late_loss
@@ -88,11 +91,11 @@ class LossRising(VitalsRule):
 
 @dataclass
 class Overfitting(VitalsRule):
-    """The loss in evaluation rises while the one in training goes on falling.
+    """The evaluation loss rises while the training loss continues to fall.
 
-    Fires when, three evaluations and more after its lowest, the evaluation loss is above `times`
-    that, by more than a tenth of the first training loss, and the training loss has fallen by a
-    third since.
+    Fires when, at least three evaluations after its minimum, the evaluation loss is above `times`
+    the minimum, by more than a tenth of the first training loss, and the training loss has fallen
+    by a third since.
     """
 
     kind = Kind.CAUSE
@@ -100,10 +103,12 @@ class Overfitting(VitalsRule):
     leaves_training_loss = True
     advice = (
         "Stop at the lowest evaluation loss and keep that checkpoint; more data, augmentation, "
-        "dropout, weight decay or a smaller model move it further down."
+        "dropout, weight decay or a smaller model lower it further."
     )
 
-    times: float = parameter(1.2, "Times the lowest evaluation loss.", at_least=1)
+    times: float = parameter(
+        1.2, "Evaluation loss that is too high, relative to its minimum.", at_least=1
+    )
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         evaluated = _passes(vitals)
@@ -130,23 +135,23 @@ class Overfitting(VitalsRule):
 
 @dataclass
 class NothingLearnt(VitalsRule):
-    """The loss is where a model is that knows nothing, and stays there.
+    """The loss is at the level of a model that knows nothing, and stays there.
 
-    Fires at the end of `num_steps` steps and more when a loss over classes is still within `share`
-    of chance, one over amounts at what their mean alone would do, or any where it began. By itself,
-    with gradients, rates and inputs as they should be, it means that labels do not belong to the
-    inputs.
+    Fires at the end of at least `num_steps` steps when a loss over classes is still within `share`
+    of chance, a loss over amounts is at the loss of predicting their mean, or any loss is where it
+    started. If gradients, rates and inputs are as they should be, this means that labels do not
+    belong to the inputs.
     """
 
     kind = Kind.OUTCOME
     advice = (
         "If nothing else was found: check that labels belong to their inputs (shuffled together? "
-        "sorted alike? joined by the right key?), and that the inputs hold what the labels ask "
-        "for: the model should be able to learn ten samples by heart."
+        "sorted in the same way? joined by the right key?), and that the inputs contain the "
+        "information that the labels need. The model should be able to memorise ten samples."
     )
 
-    num_steps: int = parameter(150, "Training steps.", at_least=1)
-    share: float = parameter(CHANCE_SHARE, "Of the loss of chance.", at_least=0, at_most=1)
+    num_steps: int = parameter(150, "Training steps before the rule may fire.", at_least=1)
+    share: float = parameter(CHANCE_SHARE, "Share of the loss of chance.", at_least=0, at_most=1)
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         if not vitals.is_all or vitals.last_step < self.num_steps:

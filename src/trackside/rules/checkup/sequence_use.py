@@ -27,13 +27,13 @@ _RECURRENT = ("RNN", "GRU", "LSTM")
 
 @dataclass
 class FutureVisible(VitalsRule):
-    """A model of sequences sees the tokens that it has to predict.
+    """A sequence model sees the tokens that it has to predict.
 
-    Fires when targets are the tokens that the model is given, one place further on, and all its
-    attention is without a mask, or a recurrent layer is bidirectional; or when in the last half of
-    training it is right nearly everywhere but at the last place, whose target it is not given:
-    there it is wrong `times` as often, over `num_samples` samples and more. A model that looks
-    back only is best there.
+    Fires when targets are the input tokens shifted by one position, and all attention is without a
+    mask, or a recurrent layer is bidirectional. Also fires when in the last half of training the
+    model is right nearly everywhere except at the last position, whose target is not among its
+    inputs: there it is wrong `times` as often, over at least `num_samples` samples. A model that
+    only looks back is best there.
     """
 
     kind = Kind.MISTAKE
@@ -41,12 +41,14 @@ class FutureVisible(VitalsRule):
     leaves_training_loss = True
     advice = (
         "Give self-attention a causal mask (nn.Transformer.generate_square_subsequent_mask, "
-        "is_causal=True), and let no layer look ahead: no bidirectional RNN, no convolution padded "
-        "on both sides."
+        "is_causal=True), and use no layer that looks ahead: no bidirectional RNN, no convolution "
+        "padded on both sides."
     )
 
-    times: float = parameter(4.0, "Errors at the last place over errors elsewhere.", at_least=1)
-    num_samples: int = parameter(50, "Last positions that were checked.", at_least=1)
+    times: float = parameter(
+        4.0, "Error rate at the last position, relative to the others.", at_least=1
+    )
+    num_samples: int = parameter(50, "Checked last positions before the rule may fire.", at_least=1)
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         shifted = vitals.vital("tokens/shifted_share")
@@ -83,24 +85,24 @@ class FutureVisible(VitalsRule):
 
 @dataclass
 class TargetIsInput(VitalsRule):
-    """A model has to predict what it is given.
+    """A model has to predict its own input.
 
-    Fires when over `num_batches` batches and more the targets of a loss over classes equal the
-    tokens that the model is given place by place, and the loss comes to less than `share` of
-    chance: copying is soon learnt; or when one of several input values is the target itself, in
-    every sample. Targets that the model is given to compute the loss by are no input.
+    Fires when over at least `num_batches` batches the targets of a loss over classes equal the
+    input tokens position by position, and the loss falls below `share` of chance, because copying
+    is learnt quickly. Also fires when one of several input values is the target itself, in every
+    sample. Targets that the model receives to compute the loss are not input.
     """
 
     kind = Kind.MISTAKE
     leaves_training_loss = True
     advice = (
-        "Shift the targets by one: inputs tokens[:, :-1], targets tokens[:, 1:]. (Models of "
-        "transformers do so themselves when they are given labels.) End windows of a series before "
-        "the value that is to be foretold, and leave the target's column out of a table."
+        "Shift the targets by one: inputs tokens[:, :-1], targets tokens[:, 1:]. (Models of the "
+        "transformers library do this themselves when they get labels.) End the windows of a time "
+        "series before the value to predict, and remove the target's column from a table."
     )
 
-    num_batches: int = parameter(10, "Batches that must have been seen.", at_least=1)
-    share: float = parameter(0.1, "Of the loss of chance.", at_least=0, at_most=1)
+    num_batches: int = parameter(10, "Batches before the rule may fire.", at_least=1)
+    share: float = parameter(0.1, "Share of the loss of chance.", at_least=0, at_most=1)
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         yield from self._leaks(vitals)
@@ -133,17 +135,17 @@ class TargetIsInput(VitalsRule):
 
 @dataclass
 class StateOfOtherSamples(VitalsRule):
-    """A recurrent layer begins with the state that other, unrelated samples left behind.
+    """A recurrent layer starts with the state of other, unrelated samples.
 
-    Fires when a layer is given the state that it returned the time before, without gradients, and
-    batches come from a loader that shuffles. Pieces of one text in their order are another matter.
+    Fires when a layer gets the state that it returned in the previous call, without gradients, and
+    batches come from a loader that shuffles. Consecutive pieces of one text are accepted.
     """
 
     kind = Kind.MISTAKE
     leaves_training_loss = True
     advice = (
-        "Begin each batch without a state (lstm(x), or zeros); or keep the order of the data, "
-        "shuffle=False, where a state is meant to be carried on."
+        "Start each batch without a state (lstm(x), or zeros), or keep the data in order "
+        "(shuffle=False) if the state should be carried over."
     )
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
@@ -160,16 +162,16 @@ class StateOfOtherSamples(VitalsRule):
 
 @dataclass
 class BatchTakenForTime(VitalsRule):
-    """A recurrent or attention layer goes along the batch instead of along time.
+    """A recurrent or attention layer uses the batch axis as the time axis.
 
-    Fires when such a layer without batch_first is given [batch, time, features], and the loss has
-    one target for each of the batch; or when it is given [batch, features] and nothing is learnt.
+    Fires when such a layer without batch_first gets [batch, time, features], and the loss has one
+    target per sample of the batch; or when it gets [batch, features] and nothing is learnt.
     """
 
     kind = Kind.MISTAKE
     advice = (
-        "Make the layer with batch_first=True, or give it [time, batch, features] "
-        "(x.transpose(0, 1)); a single step needs an axis of time of its own."
+        "Create the layer with batch_first=True, or pass [time, batch, features] (x.transpose(0, "
+        "1)). A single step needs its own time axis."
     )
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
@@ -199,17 +201,19 @@ class BatchTakenForTime(VitalsRule):
 
 @dataclass
 class PaddingInLoss(VitalsRule):
-    """Padding counts in the loss as if it were something to predict.
+    """Padding counts in the loss like a token to predict.
 
-    Fires when the commonest target of a loss over tokens is the padding_idx of an embedding of
-    as many tokens, `share` of all targets and more, and the loss's ignore_index is another.
+    Fires when the most frequent target of a loss over tokens, at least `share` of all targets, is
+    the padding_idx of an embedding of as many tokens, and the loss has another ignore_index.
     """
 
     kind = Kind.MISTAKE
     explains = ("OneClassPredicted",)
-    advice = "Leave padding out: CrossEntropyLoss(ignore_index=...), with the padding's number."
+    advice = (
+        "Exclude padding: CrossEntropyLoss(ignore_index=...) with the index of the padding token."
+    )
 
-    share: float = parameter(0.3, "Of all targets.", at_least=0, at_most=1)
+    share: float = parameter(0.3, "Share of all targets.", at_least=0, at_most=1)
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         loss = next((each for each in vitals.anatomy.losses if each.num_classes), None)
@@ -232,19 +236,21 @@ class PaddingInLoss(VitalsRule):
 
 @dataclass
 class PaddingReadLast(VitalsRule):
-    """A recurrent model goes on through padding, and has forgotten the text at its end.
+    """A recurrent model reads through the padding and has forgotten the text at the end.
 
-    Fires when all sequences end with one token, `share` of their length and more, an RNN that looks
-    back only is given all of it, there is one target for each sequence, and nothing is learnt.
+    Fires when all sequences end with one token, for at least `share` of their length, a
+    unidirectional RNN gets all of it, there is one target per sequence, and nothing is learnt.
     """
 
     kind = Kind.CAUSE
     advice = (
         "Pack the sequences (nn.utils.rnn.pack_padded_sequence with enforce_sorted=False) and use "
-        "h_n, take the output at each one's last token, or pad on the left."
+        "h_n, take the output at the last token of each sequence, or pad on the left."
     )
 
-    share: float = parameter(0.3, "Of a sequence, on average.", at_least=0, at_most=1)
+    share: float = parameter(
+        0.3, "Share of a sequence that is padding, on average.", at_least=0, at_most=1
+    )
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         end, last = vitals.vital("tokens/end_share"), vitals.vital("tokens/last")
@@ -271,16 +277,16 @@ class PaddingReadLast(VitalsRule):
 
 @dataclass
 class PaddingMaskInverted(VitalsRule):
-    """Attention leaves out the text and reads the padding.
+    """Attention ignores the text and reads the padding.
 
-    Fires when key_padding_mask is True for nearly all tokens but the one that sequences end with,
-    and for hardly any of those.
+    Fires when key_padding_mask is True for nearly all tokens except the one at the end of
+    sequences, and for hardly any of those.
     """
 
     kind = Kind.MISTAKE
     advice = (
         "key_padding_mask is True where there is padding: tokens == padding, not !=. (The "
-        "attention_mask of Hugging Face's tokenizers is the other way round.)"
+        "attention_mask of Hugging Face's tokenizers is the opposite.)"
     )
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:

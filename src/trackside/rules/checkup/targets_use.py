@@ -26,17 +26,18 @@ _ABOUT_EVEN = 0.8
 
 @dataclass
 class UnnormalizedTarget(VitalsRule):
-    """Targets are so large that the model does not get there.
+    """Targets are so large that the model does not reach them.
 
-    Fires when targets are of a size above `size`, and the loss is no number any more, or after 100
-    steps and more predictions are still worse than one constant, the targets' mean, would be, or
-    after 50 and more none has come to a hundredth of that size.
+    Fires when the root mean square of targets is above `size`, and one of these holds: the loss is
+    NaN or infinite; after at least 100 steps, predictions are still worse than the targets' mean as
+    a constant prediction; after at least 50 steps, no prediction has reached a hundredth of that
+    size.
     """
 
     kind = Kind.CAUSE
     advice = (
-        "Scale targets to about mean 0 and standard deviation 1, with the training data's figures, "
-        "and scale the predictions back; or predict their logarithm."
+        "Scale targets to about mean 0 and standard deviation 1, with the mean and deviation of "
+        "the training data, and scale the predictions back; or predict their logarithm."
     )
 
     size: float = parameter(30.0, "Root mean square that is too large.", at_least=0)
@@ -68,10 +69,10 @@ class UnnormalizedTarget(VitalsRule):
 
 @dataclass
 class LabelsOutOfRange(VitalsRule):
-    """A binary loss is given labels other than 0, 1 and what lies between.
+    """A binary loss gets labels outside of [0, 1].
 
-    Fires when over `num_batches` batches and more a target is below 0 or above 1: then the loss
-    falls without end as scores grow.
+    Fires when over at least `num_batches` batches a target is below 0 or above 1: then the loss
+    falls without limit as scores grow.
     """
 
     kind = Kind.MISTAKE
@@ -80,7 +81,7 @@ class LabelsOutOfRange(VitalsRule):
         "2. For more than two classes use CrossEntropyLoss with an output for each."
     )
 
-    num_batches: int = parameter(3, "Batches that must have been seen.", at_least=1)
+    num_batches: int = parameter(3, "Batches before the rule may fire.", at_least=1)
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         loss = next(iter(vitals.anatomy.losses), None)
@@ -102,22 +103,24 @@ class LabelsOutOfRange(VitalsRule):
 class ClassesAsAmounts(VitalsRule):
     """Classes are predicted as if their numbers were amounts.
 
-    Fires when MSELoss or its like gets whole numbers from 0 on, `fewest` to `most` of them and
-    about equally often, as one target a sample, and more than `unexplained` of their variance is
-    left at the end; or one-hot rows of which half is left.
+    Fires when a loss such as MSELoss gets whole numbers from 0 on, `fewest` to `most` different
+    ones that are about equally frequent, as one target per sample, and more than `unexplained` of
+    their variance remains at the end; or one-hot rows of which half remains.
     """
 
     kind = Kind.CAUSE
     explains = ("NothingLearnt",)
     leaves_training_loss = True
     advice = (
-        "Let the model have one output for each class, and use CrossEntropyLoss with the class "
-        "numbers: class 7 is not more than class 3."
+        "Give the model one output per class, and use CrossEntropyLoss with the class indices: "
+        "class 7 is not greater than class 3."
     )
 
-    fewest: int = parameter(3, "Classes.", at_least=2)
-    most: int = parameter(100, "Classes.", at_least=2)
-    unexplained: float = parameter(0.05, "Of the targets' variance.", at_least=0, at_most=1)
+    fewest: int = parameter(3, "Smallest number of classes.", at_least=2)
+    most: int = parameter(100, "Largest number of classes.", at_least=2)
+    unexplained: float = parameter(
+        0.05, "Share of the targets' variance that remains.", at_least=0, at_most=1
+    )
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         whole = vitals.vital("target/whole_share")

@@ -25,19 +25,19 @@ _MOST_BACKWARDS = 0.9
 
 @dataclass
 class AccumulationCleared(VitalsRule):
-    """Gradients of several batches are computed for one update, and all but the last thrown away.
+    """Gradients of several batches are computed for one update, but only the last are used.
 
-    Fires when in most of `num_updates` updates and more of the one optimizer gradients were
-    cleared between its backwards, `cleared` times and more. Adversarial examples, for which inputs
-    get gradients, are made in that way, too, and are left alone.
+    Fires when in most of at least `num_updates` updates of the only optimizer, gradients were
+    cleared between its backwards at least `cleared` times. Adversarial examples, for which inputs
+    get gradients, do the same on purpose and are not reported.
     """
 
     kind = Kind.MISTAKE
     leaves_training_loss = True
-    advice = "Call optimizer.zero_grad() after optimizer.step() only, not with each small batch."
+    advice = "Call optimizer.zero_grad() only after optimizer.step(), not for each small batch."
 
-    num_updates: int = parameter(5, "Updates that must have been seen.", at_least=1)
-    cleared: int = parameter(2, "Times that gradients were cleared before one update.", at_least=1)
+    num_updates: int = parameter(5, "Updates before the rule may fire.", at_least=1)
+    cleared: int = parameter(2, "How often gradients are cleared before one update.", at_least=1)
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         cleared = vitals.vital("cleared_backwards")
@@ -59,18 +59,20 @@ class AccumulationCleared(VitalsRule):
 class WarmUpNeverEnds(VitalsRule):
     """The learning rate is still warming up when training ends.
 
-    Fires when at the end of 100 steps and more a scheduler has raised the rate from step to step,
-    and it has come to less than `share` of what the optimizer was made with, or of OneCycleLR's
+    Fires when at the end of at least 100 steps a scheduler has raised the rate from step to step,
+    and the rate has reached less than `share` of the optimizer's initial rate, or of OneCycleLR's
     max_lr.
     """
 
     kind = Kind.MISTAKE
     advice = (
-        "Warm up over a few per cent of the steps that there are, counted in the unit in which "
-        "scheduler.step() is called: batches, or epochs."
+        "Warm up over a few percent of all steps, counted in the unit in which scheduler.step() is "
+        "called (batches or epochs)."
     )
 
-    share: float = parameter(0.3, "Of the rate that is to be reached.", at_least=0, at_most=1)
+    share: float = parameter(
+        0.3, "Share of the rate that should be reached.", at_least=0, at_most=1
+    )
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         if (
@@ -98,20 +100,22 @@ class WarmUpNeverEnds(VitalsRule):
 
 @dataclass
 class LowPrecisionWeights(VitalsRule):
-    """Weights are kept in 16 bits, too few for their updates.
+    """Weights are stored in 16 bits, too few for their updates.
 
-    Fires when parameters that an optimizer holds are float16 and the loss stops being a number, or
-    are float16 or bfloat16 and nothing is learnt while the updates that were checked changed
-    less than `moved` of them.
+    Fires when parameters in an optimizer are float16 and the loss becomes NaN or infinite; or when
+    they are float16 or bfloat16 and nothing is learnt, while the checked updates changed less than
+    `moved` of them.
     """
 
     kind = Kind.CAUSE
     advice = (
-        "Keep the weights in float32 and compute in 16 bits by torch.autocast, with a GradScaler "
+        "Keep the weights in float32 and compute in 16 bits with torch.autocast, and a GradScaler "
         "for float16: model.half() is for inference. Adam's eps of 1e-8 is 0 in float16."
     )
 
-    moved: float = parameter(1e-4, "Of the weights' length, in all.", at_least=0)
+    moved: float = parameter(
+        1e-4, "Total change of the weights, relative to their norm.", at_least=0
+    )
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         short = [p for p in vitals.anatomy.parameters if p.is_trained and p.dtype in _SHORT]
@@ -130,20 +134,20 @@ class LowPrecisionWeights(VitalsRule):
 
 @dataclass
 class GradientUnderflow(VitalsRule):
-    """Gradients are computed in float16 without a scale, and become zero.
+    """Gradients are computed in float16 without loss scaling and become zero.
 
-    Fires when autocast chose float16, there is no GradScaler, and at `num_steps` saved steps and
-    more, half of all, a weight's gradient was exactly zero, though it had one at other steps or
-    others have one.
+    Fires when autocast uses float16, there is no GradScaler, and a weight's gradient was exactly
+    zero at `num_steps` saved steps or more, at least half of all, although it was not zero at other
+    steps or other weights have a gradient.
     """
 
     kind = Kind.CAUSE
     advice = (
         "Use torch.amp.GradScaler with float16: scaler.scale(loss).backward(), scaler.step, "
-        "scaler.update; or autocast to bfloat16, which needs none."
+        "scaler.update; or autocast to bfloat16, which needs no scaler."
     )
 
-    num_steps: int = parameter(5, "Saved steps.", at_least=1)
+    num_steps: int = parameter(5, "Saved steps with a gradient of zero.", at_least=1)
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         if vitals.anatomy.autocast != "float16" or vitals.anatomy.grad_scaler is not None:
@@ -168,19 +172,19 @@ class GradientUnderflow(VitalsRule):
 
 @dataclass
 class SampleCutsGraph(VitalsRule):
-    """A sample is drawn where gradients cannot pass, and nothing else brings them back.
+    """A sample is drawn where gradients cannot pass, and they have no other path.
 
-    Fires when distributions whose parameters the model computes were asked for sample()
-    `num_samples` times and more, and hardly ever for log_prob, as a policy would.
+    Fires when sample() was called at least `num_samples` times on distributions whose parameters
+    the model computes, and log_prob, which a policy would use, hardly ever.
     """
 
     kind = Kind.MISTAKE
     advice = (
         "Use rsample() instead of sample(), or mu + sigma * torch.randn_like(sigma): then "
-        "gradients reach what made mu and sigma."
+        "gradients reach the layers that compute mu and sigma."
     )
 
-    num_samples: int = parameter(20, "Samples.", at_least=1)
+    num_samples: int = parameter(20, "Calls of sample().", at_least=1)
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         cut, scored = vitals.anatomy.num_cut_samples, vitals.anatomy.num_scored_samples
@@ -196,20 +200,20 @@ class SampleCutsGraph(VitalsRule):
 
 @dataclass
 class PolicyGradientReversed(VitalsRule):
-    """A policy gradient makes actions rarer the better they were.
+    """A policy gradient makes good actions less likely.
 
-    Fires when in most of `num_backwards` backwards and more the gradient of the actions' logarithms
-    of probability rises with what the script calls their reward, return or advantage, and the
-    optimizer descends. What has another name, as a cost, is left alone.
+    Fires when in most of at least `num_backwards` backwards the gradient of the actions' log
+    probabilities rises with a variable that the script calls reward, return or advantage, and the
+    optimizer descends. Variables with other names, such as a cost, are not checked.
     """
 
     kind = Kind.MISTAKE
     advice = (
-        "Put a minus before it: loss = -(log_prob * advantage).mean(), since optimizers descend. "
-        "If less is better, call it a cost."
+        "Negate it: loss = -(log_prob * advantage).mean(), because optimizers minimize. If lower "
+        "is better, call the variable cost."
     )
 
-    num_backwards: int = parameter(10, "Backwards that were checked.", at_least=1)
+    num_backwards: int = parameter(10, "Checked backwards before the rule may fire.", at_least=1)
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         policy = vitals.anatomy.policy

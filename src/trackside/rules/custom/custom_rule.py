@@ -25,9 +25,9 @@ from trackside.rules.custom import confinement, limits, rule_source
 from trackside.rules.custom.rule_messages import (
     LINE_BYTES,
     Begins,
+    Checked,
     Failed,
     InvalidMessage,
-    Looked,
     Over,
     Word,
     parse,
@@ -223,7 +223,7 @@ class CustomRule:
                 self._begun_at = time.monotonic()
                 self._at = "while it was made" if step is None else f"at step {step}"
                 self.has_data = True
-            case Looked(step):
+            case Checked(step):
                 self._begun_at = None
                 self.last_step = self.last_step if step is None else step
             case Finding():

@@ -175,7 +175,7 @@ def _change_user(user: int, work_folder: str | None = None) -> None:
             os.setresgid(each, each, each)
             os.setresuid(each, each, each)
             return
-    raise OSError(0, "no other user can be had")
+    raise OSError(0, "no other user is available")
 
 
 def _be_init(start: Start) -> None:

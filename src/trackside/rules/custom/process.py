@@ -86,7 +86,7 @@ class Channel:
         """The evaluator's timeout runs while the rule's own code does."""
         self.say("begins", step=step)
         yield
-        self.say("looked", step=step)
+        self.say("checked", step=step)
 
 
 class Watcher:
@@ -99,7 +99,7 @@ class Watcher:
         self._line = line
         rule_source.make_smdebug_importable()
         self._rule = self._load(plan)
-        channel.say("looked", step=None)  # loaded: waits from here on
+        channel.say("checked", step=None)  # loaded: waits for steps from here on
         self._feed = self._feed_of(plan["trial"])
 
     def run(self) -> None:

@@ -26,7 +26,7 @@ class Begins:
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class Checked:
     step: int | None
 
 
@@ -40,7 +40,7 @@ class Over:
     """The rule wants no more steps, or there are none."""
 
 
-Word = Begins | Looked | Failed | Over | Finding
+Word = Begins | Checked | Failed | Over | Finding
 
 
 class InvalidMessage(Exception):
@@ -54,8 +54,8 @@ def parse(line: bytes) -> Word:
         match said["kind"]:
             case "begins":
                 return Begins(_step(said["step"]))
-            case "looked":
-                return Looked(_step(said["step"]))
+            case "checked":
+                return Checked(_step(said["step"]))
             case "finding":
                 return _finding(said["line"])
             case "failure":
@@ -82,7 +82,7 @@ def _finding(line: Any) -> Finding:
 
 def _text(value: Any, name: str, most: int = TEXT_MOST) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{name} = {value!r:.100} is no text.")
+        raise TypeError(f"{name} = {value!r:.100} is not a string.")
     value.encode()  # a lone surrogate cannot be encoded
     return value[:most]
 
@@ -91,5 +91,5 @@ def _step(value: Any) -> int | None:
     if value is None:
         return None
     if isinstance(value, bool) or value != int(value) or not abs(int(value)) <= _STEP_MOST:
-        raise ValueError(f"step = {value!r:.100} is no number of a step.")
+        raise ValueError(f"step = {value!r:.100} is not a step number.")
     return int(value)

@@ -57,7 +57,7 @@ def load(path: Path) -> Any:
     """Execute the module and return it."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
-        raise ValueError(f"{path.name!r} is no Python file. Name one that ends in .py.")
+        raise ValueError(f"{path.name!r} is not a Python file. Name one that ends in .py.")
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module
     spec.loader.exec_module(module)
@@ -101,7 +101,7 @@ def arguments(
     if missing:
         name = getattr(rule, "__name__", "the rule")
         raise ValueError(
-            f"{name} wants {', '.join(map(repr, missing))}, which the job does not give. "
+            f"{name} requires {', '.join(map(repr, missing))}, which the job does not give. "
             "Add it to rule_parameters, or give it a default."
         )
     return found

@@ -36,7 +36,9 @@ class EvaluatorLine:
             )
         with self._lock:
             if not self._is_in_step:
-                raise StorageError("The evaluator was interrupted in an answer. Let it answer.")
+                raise StorageError(
+                    "A request to the evaluator was interrupted. Do not interrupt requests."
+                )
             self._is_in_step = False  # an early exit leaves a partial response in the socket
             kind, data = self._exchange({"ask": what, **details})
             self._is_in_step = True
@@ -63,7 +65,9 @@ class EvaluatorLine:
     def _exactly(self, size: int) -> bytes:
         data = self._answers.read(size)
         if len(data) < size:
-            raise StorageError("The evaluator answers no more: it has ended, or refused.")
+            raise StorageError(
+                "The evaluator no longer responds: it has ended or refused the request."
+            )
         return data
 
 

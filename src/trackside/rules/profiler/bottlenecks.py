@@ -88,7 +88,7 @@ class _Bottleneck(GpuRule):
 
 @dataclass
 class CPUBottleneck(_Bottleneck):
-    """GPUs idle while a processor is at its limit.
+    """GPUs are idle while a processor core is at its limit.
 
     A sample of a node counts when some GPU is used less than `gpu_threshold` % while some core is
     used more than `cpu_threshold` %. Fires when more than `threshold` % of all samples count, once
@@ -112,10 +112,10 @@ class CPUBottleneck(_Bottleneck):
 
 @dataclass
 class IOBottleneck(_Bottleneck):
-    """GPUs idle while the machine waits for a disk.
+    """GPUs are idle while the machine waits for a disk.
 
-    As CPUBottleneck, with a core's time spent waiting for disks, `I/OWaitPercentage`, above
-    `io_threshold`.
+    The same as CPUBottleneck, but with a core's time spent waiting for disks, `I/OWaitPercentage`,
+    above `io_threshold`.
     """
 
     explains = ("BatchSize", "CPUBottleneck", "Dataloader", "LowGPUUtilization")

@@ -24,9 +24,9 @@ Gpu = tuple[str, str]
 
 @dataclass
 class LowGPUUtilization(GpuRule):
-    """A GPU does little, or is busy and idle by turns.
+    """A GPU is hardly used, or alternates between busy and idle.
 
-    Looks at the last `window` figures of each GPU, once there are more than `patience`. Fires when
+    Checks the last `window` values of each GPU, once there are more than `patience`. Fires when
     their 95th percentile is below `threshold_p95` (under-used), or when it is above that and the
     5th percentile is below `threshold_p5` (fluctuating).
     """
@@ -43,8 +43,8 @@ class LowGPUUtilization(GpuRule):
     threshold_p5: float = parameter(
         10.0, "5th percentile of the use, %, below which a busy GPU fluctuates.", at_least=0
     )
-    window: int = parameter(500, "How many of the last figures count.", at_least=1)
-    patience: int = parameter(1000, "No finding before more figures than this.", at_least=0)
+    window: int = parameter(500, "Number of last values that are judged.", at_least=1)
+    patience: int = parameter(1000, "No finding before more values than this.", at_least=0)
     _seen: Counter[Gpu] = field(default_factory=Counter, init=False)
 
     def judge(self, window: Window) -> Iterator[Finding]:
@@ -85,24 +85,24 @@ class LowGPUUtilization(GpuRule):
 
 @dataclass
 class BatchSize(GpuRule):
-    """The batch is so small that neither processors nor GPUs nor their memory are used.
+    """The batch is so small that processors, GPUs and GPU memory are hardly used.
 
-    Looks at the last `window` figures of a node, once it has more than `patience` and `window`.
-    Fires when the 95th percentile of its processors' mean use is below `cpu_threshold_p95`, and,
-    of some GPU, that of the use is below `gpu_threshold_p95` and that of the memory is below
+    Checks the last `window` values of a node, once it has more than `patience` and `window`. Fires
+    when the 95th percentile of the mean use of its processors is below `cpu_threshold_p95`, and for
+    some GPU the 95th percentiles of use and memory are below `gpu_threshold_p95` and
     `gpu_memory_threshold_p95`.
     """
 
     explains = ("LowGPUUtilization",)
-    advice = "Raise the batch size, or take a smaller machine: this one has room for more."
+    advice = "Raise the batch size, or use a smaller machine: this one has free capacity."
 
     cpu_threshold_p95: float = parameter(70.0, "95th percentile of processor use, %.", at_least=0)
     gpu_threshold_p95: float = parameter(70.0, "95th percentile of GPU use, %.", at_least=0)
     gpu_memory_threshold_p95: float = parameter(
         70.0, "95th percentile of GPU memory, %.", at_least=0
     )
-    patience: int = parameter(100, "No finding before more figures than this.", at_least=0)
-    window: int = parameter(500, "How many of the last figures count.", at_least=1)
+    patience: int = parameter(100, "No finding before more values than this.", at_least=0)
+    window: int = parameter(500, "Number of last values that are judged.", at_least=1)
     _seen: Counter[str] = field(default_factory=Counter, init=False)
 
     def judge(self, window: Window) -> Iterator[Finding]:
@@ -146,8 +146,8 @@ class BatchSize(GpuRule):
 class GPUMemoryIncrease(GpuRule):
     """A GPU's memory fills up: a leak, or a step that needs much more than the others.
 
-    Fires when the mean of the last `window` figures is more than `increase` percentage points
-    above the mean of the `window` figures before them, at any figure after the first `patience`.
+    Fires when the mean of the last `window` values is more than `increase` percentage points above
+    the mean of the `window` values before them, at any value after the first `patience`.
     """
 
     advice = (
@@ -157,8 +157,8 @@ class GPUMemoryIncrease(GpuRule):
     dimension = GPU_MEMORY
 
     increase: float = parameter(10.0, "Rise that is too much, percentage points.", at_least=0)
-    patience: int = parameter(100, "No finding before more figures than this.", at_least=0)
-    window: int = parameter(500, "How many figures make a mean.", at_least=1)
+    patience: int = parameter(100, "No finding before more values than this.", at_least=0)
+    window: int = parameter(500, "Number of values per mean.", at_least=1)
     _recent: dict[Gpu, Array] = field(default_factory=dict, init=False)
     _seen: Counter[Gpu] = field(default_factory=Counter, init=False)
 
@@ -202,9 +202,9 @@ class GPUMemoryIncrease(GpuRule):
 class LoadBalancing(GpuRule):
     """The GPUs of a node do not share the work evenly.
 
-    Makes a histogram of each GPU's use in steps of 2 % and compares them pair by pair. Fires when
-    a Jensen-Shannon distance (natural logarithm: from 0 for equal to 0.83 for nothing in common)
-    is above `threshold`, once each GPU has more than `patience` figures.
+    Computes a histogram of each GPU's use in bins of 2 % and compares them pair by pair. Fires when
+    a Jensen-Shannon distance (natural logarithm: from 0 for equal to 0.83 for disjoint) is above
+    `threshold`, once each GPU has more than `patience` values.
     """
 
     advice = (
@@ -212,8 +212,8 @@ class LoadBalancing(GpuRule):
         "and use DistributedDataParallel instead of DataParallel."
     )
 
-    threshold: float = parameter(0.5, "Distance that is too great.", at_least=0, at_most=1)
-    patience: int = parameter(1000, "No finding before more figures than this.", at_least=0)
+    threshold: float = parameter(0.5, "Distance that is too large.", at_least=0, at_most=1)
+    patience: int = parameter(1000, "No finding before more values than this.", at_least=0)
     _counts: dict[Gpu, Array] = field(default_factory=dict, init=False)
 
     def judge(self, window: Window) -> Iterator[Finding]:

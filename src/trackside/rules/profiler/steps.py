@@ -24,11 +24,11 @@ NO_STEPS = "No step times were recorded, so there was nothing to watch."
 class StepOutlier(ProfilerRule):
     """Some steps take far longer than the others.
 
-    For each process and mode with more than 100 steps: an outlier takes longer than the mean plus
-    `stddev` standard deviations. Fires when there are more than `n_outliers`. The first step, which
-    compiles and allocates, is left out of the mean and the deviation: it would hide the others. On
-    a machine without GPUs this is also how a data loader that stalls shows itself: the finding says
-    how busy the processors were in these steps, and in the others.
+    Checks each process and mode with more than 100 steps. An outlier takes longer than the mean
+    plus `stddev` standard deviations. Fires when there are more than `n_outliers`. The first step,
+    which compiles and allocates, is left out of the mean and the deviation, because it would hide
+    the others. On a machine without GPUs the rule also detects a data loader that stalls: the
+    finding says how busy the processors were in the outliers and in the other steps.
     """
 
     advice = (
@@ -39,7 +39,7 @@ class StepOutlier(ProfilerRule):
 
     stddev: float = parameter(3.0, "Standard deviations above the mean.", at_least=0)
     mode: Mode | None = parameter(None, "TRAIN, EVAL, PREDICT or GLOBAL; None is all.")
-    n_outliers: int = parameter(10, "How many outliers are still fine.", at_least=0)
+    n_outliers: int = parameter(10, "Number of outliers that is accepted.", at_least=0)
 
     def judge(self, window: Window) -> Iterator[Finding]:
         self.datapoints = self.violations = 0
@@ -87,10 +87,10 @@ class StepOutlier(ProfilerRule):
 
 @dataclass
 class MaxInitializationTime(ProfilerRule):
-    """It takes long until the first step begins.
+    """The first step starts late.
 
-    Fires when the first step begins more than `threshold` minutes after the first figure, or has
-    not started by then.
+    Fires when the first step starts more than `threshold` minutes after the first value, or has not
+    started by then.
     """
 
     advice = (
@@ -131,9 +131,9 @@ class MaxInitializationTime(ProfilerRule):
 class Dataloader(ProfilerRule):
     """Data is loaded by too few or too many processes for the machine.
 
-    Looks at the seconds in which data-loading processes worked, once there are more than
-    `patience`. Fires when the median number of different processes in a second is below
-    `min_threshold` % or above `max_threshold` % of the node's cores.
+    Checks the seconds in which data-loading processes worked, once there are more than `patience`.
+    Fires when the median number of different processes in a second is below `min_threshold` % or
+    above `max_threshold` % of the node's cores.
     """
 
     explains = ("BatchSize", "CPUBottleneck", "LowGPUUtilization")
@@ -190,7 +190,7 @@ class Dataloader(ProfilerRule):
 
 @dataclass
 class OverallFrameworkMetrics(ProfilerRule):
-    """Never fires; its report shows the time that each phase took."""
+    """Never fires. Its report shows the time of each phase."""
 
     def judge(self, window: Window) -> Iterator[Finding]:
         return iter(())

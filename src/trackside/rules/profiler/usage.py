@@ -14,7 +14,7 @@ from trackside.rules.saved.profile_tables import NodeTable
 
 @dataclass
 class OverallSystemUsage(ProfilerRule):
-    """Never fires; its report shows how much of each resource every node used."""
+    """Never fires. Its report shows how much of each resource every node used."""
 
     def judge(self, window: Window) -> Iterator[Finding]:
         for node in window.profile.nodes:

@@ -1,5 +1,5 @@
 """Charts as SVG: curves, histograms and bars. A script of the page adds the values under the
-pointer; without it they are whole."""
+pointer; charts are complete without it."""
 
 import json
 import math
@@ -15,9 +15,9 @@ from trackside.curves.downsample import thin
 from trackside.rules.report.markup import Html, element, joined
 
 POINTS = 360
-"""Of one curve; extremes are kept."""
+"""Points per curve; extremes are kept."""
 FEW_POINTS = 24
-"""Of a curve with no more, each is marked: a line alone hides how little there is."""
+"""A curve with at most this many points has a marker at each."""
 MOST_LINES = 8
 """As many as there are colours."""
 WIDTH, HEIGHT = 400, 190
@@ -34,14 +34,14 @@ class Line:
 
     @classmethod
     def of(cls, cube: Cube, column: int) -> "Line":
-        """One tensor's figures at the steps at which it was saved."""
+        """One tensor's values at the steps at which it was saved."""
         kept = cube.saved[:, column]
         return cls(cube.names[column], np.array(cube.steps)[kept], cube.values[kept, column])
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """From values to places on the picture."""
+    """Maps values to positions in the chart."""
 
     low: float
     high: float
@@ -49,7 +49,7 @@ class Axis:
     end: float
     is_log: bool = False
     is_whole: bool = False
-    """Counts something: there is nothing between 1 and 2."""
+    """Whether values are counts, without fractions between ticks."""
 
     @classmethod
     def around(
@@ -81,7 +81,7 @@ class Axis:
         return self.start + share * (self.end - self.start)
 
     def ticks(self) -> list[float]:
-        """Round values, four or so."""
+        """About four round values."""
         if self.is_log:
             exponents = range(math.ceil(self.low), math.floor(self.high) + 1)
             every = max(1, math.ceil(len(exponents) / 4))
@@ -104,7 +104,7 @@ def line_chart(
     zero: bool = False,
     marks: tuple[Array, Array] | None = None,
 ) -> Html:
-    """Curves over one axis. `marks` are points to stand out."""
+    """Curves over one axis. `marks` are highlighted points."""
     shown = [_thinned(line) for line in lines[:MOST_LINES]]
     steps = _together([line.x for line in shown])
     x = Axis.around(steps, LEFT, WIDTH - RIGHT, is_whole=x_name == STEP)
@@ -124,7 +124,7 @@ def line_chart(
 
 
 def histogram(title: str, values: Array, *, unit: str, limit: float | None = None) -> Html:
-    """How often each value occurs; `limit` is drawn where outliers begin."""
+    """How often each value occurs; a line at `limit` shows where outliers start."""
     finite = values[np.isfinite(values)]
     counts, edges = np.histogram(finite, bins=min(60, max(8, int(math.sqrt(len(finite))))))
     x = Axis.around(edges, LEFT, WIDTH - RIGHT)
@@ -133,7 +133,7 @@ def histogram(title: str, values: Array, *, unit: str, limit: float | None = Non
     for count, start, end in zip(counts, edges[:-1], edges[1:], strict=True):
         if count:
             left, right = x.place(np.array([start, end])).tolist()
-            # Rare values matter most: a bar is never too low to be seen.
+            # Rare values matter most, so every bar is high enough to be visible.
             top = min(float(y.place(np.array([count]))[0]), bottom - 2)
             is_outlier = limit is not None and start >= limit
             title = f"{count:,} from {short(start)} to {short(end)} {unit}"
@@ -147,7 +147,7 @@ def histogram(title: str, values: Array, *, unit: str, limit: float | None = Non
 
 
 def stretch_bar(parts: Sequence[tuple[str, float]], labels: Sequence[str]) -> Html:
-    """Stretches of time beside each other, each as wide as it is long."""
+    """Consecutive durations as a bar, each with a width in proportion to its length."""
     total = sum(seconds for _, seconds in parts) or 1.0
     spans = [
         element(
@@ -193,7 +193,7 @@ def _together(parts: Sequence[Array]) -> Array:
 
 
 def _curve(line: Line, x: Axis, y: Axis, place: int) -> Html:
-    """Broken where the value is not finite; there a mark stands at the top."""
+    """Broken where the value is not finite, with a mark at the top."""
     across, up = x.place(line.x), y.place(line.y)
     finite = np.isfinite(up) & np.isfinite(across)
     steps, was = [], False
@@ -264,7 +264,7 @@ def _key(name: str, place: int) -> Html:
 
 
 def _for_script(lines: Sequence[Line], x: Axis, unit: str, x_name: str) -> str:
-    """What the pointer shows: values as drawn, in JSON without NaN."""
+    """The values that the pointer shows, as JSON without NaN."""
     data = {
         "from": [x.low, x.high, x.start, x.end],
         "x": x_name,

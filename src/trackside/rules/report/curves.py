@@ -26,7 +26,7 @@ from trackside.rules.report.sections import counted, section, table
 
 MOST_CHARTS = 48
 FIRST_VITALS = 6
-"""Shown at once; the others are folded."""
+"""Charts that are shown; the others are folded."""
 _FIRST_VITALS = (
     "gradient_norm",
     "update_ratio",
@@ -35,7 +35,7 @@ _FIRST_VITALS = (
     "predictions/accuracy",
     "learning_rate/0",
 )
-"""What most people read first; the others follow."""
+"""Vitals that are shown first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ def curves_section(material: Material) -> Html | None:
     if not own:
         return None
     left_out = len(own) - MOST_CHARTS
-    about = "What the script wrote, and what was found in its log. Extremes are kept."
+    about = "Values that the script wrote and metrics from its log. All extremes are shown."
     if left_out > 0:
         about += f" {left_out} more are in TensorBoard: trackside tensorboard {material.head.name}"
     folded = None
@@ -68,7 +68,7 @@ def _grid(charts: Sequence[Chart]) -> Html:
 
 
 def vitals_section(material: Material) -> Html | None:
-    """What the hook measures of every training; what never changes is listed as figures."""
+    """The hook's vitals as charts; constant values are listed in a table."""
     trial = material.trial
     lines = [_captured(trial, name) for name in _vitals(trial)] if trial else []
     lines = [Line(each.name.removeprefix(VITALS), each.x, each.y) for each in lines if len(each.x)]
@@ -140,7 +140,7 @@ def _of_figures(
 
 
 def _scalar_charts(material: Material) -> tuple[list[Chart], list[Chart]]:
-    """As `curve_choice` puts them together: what comes first, and what the hook saw besides."""
+    """As `curve_choice` groups them: the script's own curves first, then those of the hook."""
     if material.curves is None:
         return [], []
     vitals = set(_vitals(material.trial))
@@ -150,7 +150,7 @@ def _scalar_charts(material: Material) -> tuple[list[Chart], list[Chart]]:
         if not (curve.same_as or curve.series.tag in vitals or len(curve.series.steps) == 0)
     ]
     own = [_chart(group) for group in groups(c for c in shown if c.origin <= Origin.LOG)]
-    # The hook counts the steps of each mode by themselves: they share no axis.
+    # The hook counts steps separately in each mode, so modes share no axis.
     of_hook = [_chart([curve]) for curve in shown if curve.origin is Origin.HOOK]
     return own, of_hook
 
@@ -165,21 +165,21 @@ def _chart(group: Sequence[Curve]) -> Chart:
 
 
 def _captured_charts(material: Material) -> list[Chart]:
-    """Losses and scalars that only the trial has."""
+    """Losses and scalars that are only in the trial."""
     trial = material.trial
     if trial is None:
         return []
     losses = [each for each in trial.tensor_names(collection="losses") if "_input_" not in each]
     names = dict.fromkeys([*losses, *trial.tensor_names(regex="^scalar/")])
     drawn = {tag for _, tag in (material.curves.scalars if material.curves else {})}
-    drawn |= {tag.rpartition("_")[0] for tag in drawn}  # the hook also files it with its mode
+    drawn |= {tag.rpartition("_")[0] for tag in drawn}  # the hook also saves it under its mode
     missing = [each for each in names if each.removeprefix("scalar/") not in drawn]
     lines = [_captured(trial, name) for name in missing[:MOST_CHARTS]]
     return [Chart(line.name.removeprefix("scalar/"), [line]) for line in lines if len(line.x)]
 
 
 def _vitals(trial: Trial | None) -> list[str]:
-    """Without those of single layers, which are a map, and a checksum, which is no curve."""
+    """Vitals to draw as curves: without single layers (see `heatmaps`) and without checksums."""
     if trial is None:
         return []
     names = trial.tensor_names(regex=f"^{VITALS}(?!activation/|input/fingerprint)")
@@ -201,7 +201,7 @@ def _line(series: Series, name: str) -> Line:
 
 
 def _machine_lines(found: Mapping[str, Sequence[Series]], divisor: float) -> list[Line]:
-    """Named by what differs: the host, the figure, or both."""
+    """Lines named by what differs: the host, the metric, or both."""
     hosts = {series.run for runs in found.values() for series in runs}
     lines = []
     for tag, runs in found.items():

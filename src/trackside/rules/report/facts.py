@@ -1,4 +1,4 @@
-"""What a report is made of, gathered by the caller."""
+"""The content of a report, collected by the caller."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from trackside.rules.saved.profile import Profile
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A tile."""
+    """A tile at the top of the page."""
 
     label: str
     text: str
@@ -23,7 +23,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Something that the job left."""
+    """An output of the job."""
 
     what: str
     where: str
@@ -32,18 +32,18 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The job, as its first lines describe it."""
+    """Name, status and key figures of the job."""
 
     name: str
     status: str
     """Completed, Failed, InProgress …"""
     facts: Sequence[Fact] = ()
     phases: Sequence[tuple[str, float]] = ()
-    """Statuses and how many seconds each lasted."""
+    """Statuses with their durations in seconds."""
     cause: str = ""
-    """Why it failed, in a sentence."""
+    """Why it failed, in one sentence."""
     failure: str = ""
-    """All that is said about it, often with a trace."""
+    """The full failure text, often with a traceback."""
     hyperparameters: Mapping[str, str] = field(default_factory=dict)
     is_running: bool = False
     places: Sequence[Place] = ()
@@ -51,7 +51,7 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """All there is to show. What is None was not captured; `gaps` says how to get it."""
+    """All data of the page. None means not captured; `gaps` says how to capture it."""
 
     head: Head
     findings: Sequence[Finding] = ()
@@ -60,9 +60,9 @@ class Material:
     trial: Trial | None = None
     profile: Profile | None = None
     profiler_rules: Sequence[ProfilerRule] = ()
-    """That have checked the whole profile."""
+    """Rules that have checked the whole profile."""
     gaps: Sequence[str] = ()
     is_one_machine: bool = False
-    """All hosts of the job share the machine, and so its figures."""
+    """Whether all hosts of the job are one machine and have the same curves."""
     made: str = ""
-    """When, for people."""
+    """Time of creation, formatted."""

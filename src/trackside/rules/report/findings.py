@@ -1,4 +1,4 @@
-"""What rules found, and how far they are, as sections of a report."""
+"""Findings and rule statuses as sections of a report."""
 
 from collections.abc import Iterator, Sequence
 
@@ -11,21 +11,21 @@ from trackside.rules.report.markup import Html, element, joined
 from trackside.rules.report.sections import STYLES, section, table
 
 MOST_FINDINGS = 25
-"""Rows of one diagnosis' table."""
+"""Rows in the table of a diagnosis."""
 _SURE = {"certain": "bad", "likely": "warn", "possible": "quiet"}
 
 
 def diagnosis_section(material: Material) -> Html:
-    """All that was found, below what it comes from."""
+    """All findings, grouped by their cause."""
     diagnoses = diagnose(material.findings)
     if not diagnoses:
-        said = "No rule has found anything wrong."
+        result = "No rule has found a problem."
         if not material.evaluations and not material.profiler_rules:
-            said = "No rule watched this job, so nothing could be found."
-        return section("diagnosis", "Diagnosis", said)
+            result = "No rule watched this job, so nothing could be found."
+        return section("diagnosis", "Diagnosis", result)
     about = (
-        "The likeliest cause first. What it explains is folded into it: mend the cause, and the "
-        "rest should go with it. What costs time only comes last."
+        "The likeliest cause comes first. The findings that it explains are folded into it: they "
+        "should disappear when it is fixed. Findings that only cost time come last."
     )
     cards = [_card(rank, each) for rank, each in enumerate(diagnoses, 1)]
     return section("diagnosis", "Diagnosis", about, *cards)
@@ -46,7 +46,7 @@ def rules_section(material: Material) -> Html | None:
         for rule in material.profiler_rules:
             if rule.name() not in watched and rule.advice:  # without advice: it never fires
                 rows.append(
-                    _looked_at_now(rule.name(), rule.missing(material.profile), rule.triggered)
+                    _judged_now(rule.name(), rule.missing(material.profile), rule.triggered)
                 )
     if not rows:
         return None
@@ -57,7 +57,7 @@ def rules_section(material: Material) -> Html | None:
 
 
 def onsets(findings: Sequence[Finding]) -> dict[int, str]:
-    """Step to the rules that first found something there."""
+    """Rules by the step of their first finding."""
     first: dict[str, int] = {}
     for each in findings:
         if each.step is not None:
@@ -126,7 +126,7 @@ def _all_of(findings: Sequence[Finding]) -> Html:
 
 
 def _rule_name(configuration: str, rule: str) -> Html:
-    """What the job calls it, and what it is when that differs."""
+    """The name in the job's configuration, with the rule's own name if it differs."""
     return joined(
         [
             configuration,
@@ -135,8 +135,8 @@ def _rule_name(configuration: str, rule: str) -> Html:
     )
 
 
-def _looked_at_now(rule: str, missing: str, triggered: int) -> tuple[str | Html, ...]:
-    """A rule that the job did not ask for."""
+def _judged_now(rule: str, missing: str, triggered: int) -> tuple[str | Html, ...]:
+    """A row for a rule that the job did not configure."""
     if missing:
         return rule, element("span", "nothing to watch", class_="quiet"), missing, "0"
     status = "IssuesFound" if triggered else "NoIssuesFound"

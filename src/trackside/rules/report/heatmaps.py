@@ -19,11 +19,11 @@ from trackside.rules.report.sections import section
 MOST_COLUMNS = 400
 MOST_ROWS = 300
 ROOMY = 60
-"""With more rows, they are lower and the map scrolls."""
+"""With more rows, each is lower and the map scrolls."""
 MOST_RAW_BYTES = 2 << 30
-"""Values to be read where no reductions are stored; beyond, the map is left out."""
+"""Most values to read where no reductions are stored; with more, the map is left out."""
 FIGURES = ("abs_mean", "l2")
-"""The first that is stored is drawn."""
+"""The first stored one is drawn."""
 LEVELS = 65_000
 """A cell is a whole number up to this, from the map's least to its greatest value; above are …"""
 NOT_SAVED, NOT_FINITE, ZERO = 65_535, 65_534, 65_533
@@ -31,22 +31,22 @@ NOT_SAVED, NOT_FINITE, ZERO = 65_535, 65_534, 65_533
 
 @dataclass(frozen=True, slots=True)
 class HeatMap:
-    """`levels[i, j]` is the base-10 logarithm of the figure of `names[i]` at `steps[j]`.
+    """`levels[i, j]` is the base-10 logarithm of the value of `names[i]` at `steps[j]`.
 
-    A column stands for as many steps as every other: what was saved every step for a while and
-    every tenth later is drawn to scale.
+    All columns cover the same number of steps, so that a map is to scale although the save
+    interval changed.
     """
 
     title: str
     figure: str
     names: tuple[str, ...]
     steps: Array
-    """Saved ones."""
+    """Saved steps."""
     starts: Array
-    """At which step each column begins."""
+    """First step of each column."""
     levels: Array
     left_out: int = 0
-    """Rows that there was no room for."""
+    """Number of rows that are not drawn."""
 
 
 def layers_section(material: Material) -> Html | None:
@@ -66,13 +66,14 @@ def layers_section(material: Material) -> Html | None:
         return None
     about = (
         "Each row is a tensor over the steps; dark is small, bright is large. A row that "
-        "darkens stops learning, one that brightens may explode. Marks on top: findings begin."
+        "darkens stops learning, one that brightens may explode. Marks at the top: a finding "
+        "starts."
     )
     return section("layers", "Layers", about, *drawn)
 
 
 def heat_map(trial: Trial, saved: Sequence[str], title: str) -> HeatMap | None:
-    """None when there is nothing to draw, or only values too large to read here."""
+    """None if there is nothing to draw, or only more values than are read here."""
     names = sorted(saved, key=_natural)
     figure = _figure_of(trial, names)
     if not names or figure is None:
@@ -87,7 +88,7 @@ def heat_map(trial: Trial, saved: Sequence[str], title: str) -> HeatMap | None:
 
 
 def heat_map_card(drawn: HeatMap, began: Mapping[int, str] | None = None) -> Html:
-    """`began`: what rules found, by the step at which it began."""
+    """`began`: findings by the step at which they start."""
     scale = _Scale.of(drawn.levels)
     notes = f"log10 of {drawn.figure}, {len(drawn.names)} tensors"
     if drawn.left_out:
@@ -130,7 +131,7 @@ def heat_map_card(drawn: HeatMap, began: Mapping[int, str] | None = None) -> Htm
             rows,
             picture,
             class_="heat marked" if marks else "heat",
-            tabindex=None if is_roomy else 0,  # what scrolls must do so by keys too
+            tabindex=None if is_roomy else 0,  # scrolling must also work by keyboard
         ),
         _legend(scale),
         class_="card wide",
@@ -139,11 +140,11 @@ def heat_map_card(drawn: HeatMap, began: Mapping[int, str] | None = None) -> Htm
 
 @dataclass(frozen=True, slots=True)
 class _Scale:
-    """From levels to colours."""
+    """Maps levels to colours."""
 
     low: float
     high: float
-    """The least and the greatest level."""
+    """The lowest and the highest level."""
     dark: float
     bright: float
     """Where the darkest and the brightest colour are reached."""
@@ -154,7 +155,7 @@ class _Scale:
         low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 1.0)
         if high - low < 1e-9:
             low, high = low - 0.5, high + 0.5
-        # A few exploding cells must not paint all others in one colour.
+        # A few extreme cells must not give all others the same colour.
         dark, bright = np.percentile(finite, [1, 99]).tolist() if len(finite) else (low, high)
         return cls(low, high, low, high) if bright - dark < 1e-9 else cls(low, high, dark, bright)
 
@@ -185,7 +186,7 @@ def _ticks(starts: Array) -> list[Html]:
 
 
 def _figure_of(trial: Trial, names: list[str]) -> str | None:
-    """A stored reduction; where there is none and the values are few enough, one made of them."""
+    """A stored reduction; without one, and with few enough values, it is computed."""
     wanted = set(names)
     stored: set[str] = set()
     num_bytes = 0
@@ -201,7 +202,7 @@ def _figure_of(trial: Trial, names: list[str]) -> str | None:
 
 
 def _levels(values: Array, saved: Array) -> Array:
-    """Logarithms; -inf for zero, +inf for what is not finite, NaN for what was not saved."""
+    """Logarithms; -inf for zero, +inf for values that are not finite, NaN if not saved."""
     with np.errstate(divide="ignore", invalid="ignore"):
         levels = np.log10(np.abs(values))
     levels[~np.isfinite(values)] = np.inf
@@ -210,11 +211,11 @@ def _levels(values: Array, saved: Array) -> Array:
 
 
 def _to_scale(steps: Array, levels: Array) -> tuple[Array, Array, Array]:
-    """Columns that stand for equally many steps each, at most `MOST_COLUMNS`: where each begins,
-    the saved step that it shows, and its levels.
+    """Columns of equally many steps, at most `MOST_COLUMNS`: the first step of each, the saved
+    step that it shows, and its levels.
 
-    Of several saved steps in a column the mean is shown, unless one of them is not finite; where
-    none was saved, the one before.
+    Several saved steps in a column are averaged, unless one of them is not finite. A column
+    without a saved step repeats the one before.
     """
     if len(steps) == 1:
         return steps, steps, levels

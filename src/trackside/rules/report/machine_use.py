@@ -17,10 +17,10 @@ from trackside.rules.saved.profile import STEP, Profile, mean_of_columns
 from trackside.rules.saved.profile_tables import Events, Samples
 
 MOST_WORKERS = 4
-"""Whose steps are drawn; the table has all."""
+"""Processes whose steps are drawn; the table has all."""
 OUTLIER_DEVIATIONS = 3.0
 MOST_NAMES = 8
-"""Rows of one resource in a table; of more cores than this, their mean and the busiest."""
+"""Rows per resource; with more cores, the table has their mean and the busiest."""
 
 
 def steps_section(profile: Profile | None) -> Html | None:
@@ -38,10 +38,10 @@ def steps_section(profile: Profile | None) -> Html | None:
         )
         for worker, phase, steps in phases
     ]
-    headings = ("worker", "mode", "steps", "median", "p95", "p99", "longest", "least", "in all")
+    headings = ("worker", "mode", "steps", "median", "p95", "p99", "longest", "shortest", "total")
     about = (
-        "How long each step took. Red: longer than the mean and three standard deviations. "
-        "Steps that are long while the processors idle wait for data."
+        "How long each step took. Red: longer than the mean plus three standard deviations. "
+        "Steps that are long while the processors are idle wait for data."
     )
     content = element("div", table(headings, rows, numbers=7), class_="card")
     return section("steps", "Step times", about, *cards, content)
@@ -63,13 +63,13 @@ def usage_section(profile: Profile | None) -> Html | None:
         parts += [element("h3", node), element("div", content, class_="card")]
     about = (
         "Percentiles over the whole job; network and disks in bytes per second, the rest in %. "
-        "Busiest: the highest of them all at each moment."
+        "Busiest: the highest of all at each time."
     )
     return section("usage", "Use of resources", about, *parts)
 
 
 def samples_section(profile: Profile | None) -> Html | None:
-    """The machine as the profiler saw it, for a page without the job's curves."""
+    """The profiler's samples of the machine, for a page without the job's curves."""
     if profile is None or not profile.nodes:
         return None
     began = first_sample(profile)
@@ -93,13 +93,13 @@ def samples_section(profile: Profile | None) -> Html | None:
 
 
 def first_sample(profile: Profile) -> float:
-    """At the machine. The profile's own first time may be a step's: those are written sooner."""
+    """Time of the machine's first sample. The profile's first time may be that of a step."""
     firsts = [float(table.times[0]) for table in profile.nodes.values() if len(table.times)]
     return min(firsts, default=profile.first_time or 0.0)
 
 
 def _few(samples: Samples, most: int) -> Iterator[tuple[str, Array]]:
-    """Each figure; of more than `most` their mean and, at each moment, the highest."""
+    """Each value; with more than `most`, their mean and, at each time, the highest."""
     if len(samples.names) <= most:
         for place, name in enumerate(samples.names):
             yield name, samples.values[:, place]
@@ -144,7 +144,7 @@ def _steps_of(worker: str, phase: str, steps: Events) -> Html:
 
 
 def _marks(steps: Events, outliers: Array, scale: float) -> tuple[Array, Array]:
-    """The greatest two hundred are enough to be seen."""
+    """The two hundred longest steps."""
     places = np.flatnonzero(outliers)
     places = places[np.argsort(steps.durations[places])[-200:]]
     return steps.steps[places], steps.durations[places] * scale

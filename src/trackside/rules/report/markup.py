@@ -1,4 +1,4 @@
-"""HTML made of elements. Plain texts are escaped, always: only `Html` goes in as it is."""
+"""Builds HTML from elements. Plain strings are always escaped; only `Html` is not."""
 
 import base64
 import hashlib
@@ -9,7 +9,7 @@ _VOID = {"meta"}
 
 
 class Html(str):
-    """Markup. Made by `element`, `joined` and by nothing that has seen a user's text."""
+    """Markup. Created by `element` and `joined`, never directly from a user's text."""
 
     __slots__ = ()
 
@@ -19,7 +19,7 @@ Attribute = str | float | bool | None
 
 
 def element(name: str, /, *children: Child, **attributes: Attribute) -> Html:
-    """`class_` is the attribute class; other underscores are hyphens. None and False leave out."""
+    """`class_` is the attribute class; other underscores become hyphens. None and False omit it."""
     opening = f"<{name}{''.join(_attribute(key, value) for key, value in attributes.items())}>"
     if name in _VOID:
         return Html(opening)
@@ -31,8 +31,7 @@ def joined(children: Iterable[Child]) -> Html:
 
 
 def document(title: str, body: Html, *, style: str, script: str) -> bytes:
-    """A page that loads nothing, and runs this one script and no other: the browser is given its
-    hash."""
+    """A page that loads nothing and runs only this script, by its hash in the policy."""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
     head = joined(
@@ -62,7 +61,7 @@ def _attribute(key: str, value: Attribute) -> str:
 
 
 def _shown(text: str) -> str:
-    """Control characters made visible, and halves of surrogate pairs replaced."""
+    """Makes control characters visible and replaces unpaired surrogates."""
     whole = text.encode("utf-8", "backslashreplace").decode()
     return "".join(
         char if char >= " " and char != "\x7f" or char in "\n\t" else f"\\x{ord(char):02x}"

@@ -8,14 +8,14 @@
   tip.hidden = true;
   document.body.append(tip);
 
-  const say = (event, text) => {
+  const showTip = (event, text) => {
     tip.textContent = text; // a text, never markup: names come from users
     tip.hidden = false;
     const { width, height } = tip.getBoundingClientRect();
     tip.style.left = Math.max(4, Math.min(event.clientX + 14, innerWidth - width - 8)) + "px";
     tip.style.top = Math.max(4, Math.min(event.clientY + 16, innerHeight - height - 8)) + "px";
   };
-  const hush = () => { tip.hidden = true; };
+  const hideTip = () => { tip.hidden = true; };
 
   const number = (value) => {
     if (typeof value !== "number") return String(value);
@@ -47,9 +47,9 @@
       cursor.setAttribute("x2", across);
       cursor.setAttribute("visibility", "visible");
       const said = found.map(([line, index]) => `${lines.length > 1 ? line.name + "  " : ""}${number(line.y[index])} ${unit}`);
-      say(event, `${name} ${number(at)}\n${said.join("\n")}`);
+      showTip(event, `${name} ${number(at)}\n${said.join("\n")}`);
     });
-    svg.addEventListener("pointerleave", () => { cursor.setAttribute("visibility", "hidden"); hush(); });
+    svg.addEventListener("pointerleave", () => { cursor.setAttribute("visibility", "hidden"); hideTip(); });
   }
 
   const bytes = (text) => Uint8Array.from(atob(text), (char) => char.charCodeAt(0)).buffer;
@@ -86,9 +86,9 @@
       const column = Math.floor((event.clientX - box.left) / box.width * columns);
       const row = Math.floor((event.clientY - box.top) / box.height * names.length);
       if (column < 0 || row < 0 || column >= columns || row >= names.length) return;
-      say(event, `${names[row]}\nstep ${steps[column]}: ${canvas.dataset.figure} ${value(cells[row * columns + column])}`);
+      showTip(event, `${names[row]}\nstep ${steps[column]}: ${canvas.dataset.figure} ${value(cells[row * columns + column])}`);
     });
-    canvas.addEventListener("pointerleave", hush);
+    canvas.addEventListener("pointerleave", hideTip);
   }
 
   document.documentElement.dataset.drawn = "yes";

@@ -1,4 +1,4 @@
-"""A report as one page that opens from disk: no network, no other file."""
+"""A report as one self-contained page: no network, no other file."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ _ASSETS = files("trackside.rules.report")
 
 
 def report_page(material: Material) -> bytes:
-    """Everything there is about a job."""
+    """The whole report of a job."""
     head = replace(material.head, facts=[_found(material), *material.head.facts])
     material = replace(material, head=head)
     parts = {
@@ -39,7 +39,7 @@ def report_page(material: Material) -> bytes:
 
 
 def _found(material: Material) -> Fact:
-    """Coloured whatever became of the job: one that completed may have learnt nothing."""
+    """The tile with the number of findings, coloured also for completed jobs."""
     number = len(material.findings)
     label = "finding" if number == 1 else "findings"
     if number:
@@ -54,7 +54,7 @@ def _found(material: Material) -> Fact:
 def profiler_page(
     profile: Profile, found: Sequence[Finding], rules: Sequence[ProfilerRule]
 ) -> bytes:
-    """The profiler's part alone: what ProfilerReport leaves beside its JSON."""
+    """Only the profiler's part, which ProfilerReport writes beside its JSON."""
     end = profile.last_time or 0.0
     facts = [
         Fact("nodes", f"{len(profile.nodes)}"),
@@ -77,7 +77,7 @@ def profiler_page(
 
 
 def sections_page(head: Head, made: str, parts: Mapping[str, tuple[str, Html | None]]) -> bytes:
-    """Of sections by their anchors, with their titles; those that are None are left out."""
+    """A page of sections by anchor, with their titles; sections that are None are left out."""
     shown = {anchor: each for anchor, each in parts.items() if each[1] is not None}
     body = element(
         "main",
@@ -93,5 +93,5 @@ def sections_page(head: Head, made: str, parts: Mapping[str, tuple[str, Html | N
 
 
 def stamp(seconds: float) -> str:
-    """When, for people."""
+    """A time in readable form."""
     return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(seconds))

@@ -1,4 +1,4 @@
-"""ProfilerReport: all profiler rules at once, and what they saw as a page, a notebook and JSON."""
+"""ProfilerReport: runs all profiler rules and writes a page, a notebook and JSON."""
 
 import dataclasses
 import json
@@ -77,22 +77,22 @@ _SHARED = {each.name for each in dataclasses.fields(ProfilerRule)}
 
 @_with_parameters_of(RULES)
 class ProfilerReport(ProfilerRule):
-    """All profiler rules, and a report of what they saw.
+    """Runs all profiler rules and writes a report of their results.
 
-    Takes their parameters as `<Rule>_<parameter>`, in any letter case. Tells at the job's end what
-    they found. Below `rule-output/<name>/profiler-output/` of the job it writes
-    `profiler-report.html`, `profiler-report.ipynb` and `profiler-reports/<Rule>.json`.
+    Takes their parameters as `<Rule>_<parameter>`, in any letter case. Reports their findings at
+    the end of the job. It writes `profiler-report.html`, `profiler-report.ipynb` and
+    `profiler-reports/<Rule>.json` below `rule-output/<name>/profiler-output/` of the job.
     """
 
     rules: tuple[ProfilerRule, ...] = field(default=(), init=False)
     found: list[Finding] = field(default_factory=list, init=False)
-    """By all of them, so far."""
+    """Findings of all rules so far."""
 
     def __post_init__(self) -> None:
         self.rules = tuple(self._made(rule) for rule in RULES)
 
     def check(self, evidence: Profile) -> Iterator[Finding]:
-        """Theirs, under their own names."""
+        """Findings of all rules, under their own names."""
         if self._is_done:
             return
         for rule in self.rules:
@@ -103,7 +103,7 @@ class ProfilerReport(ProfilerRule):
             yield from self.found
 
     def judge(self, window: Window) -> Iterator[Finding]:
-        raise AssertionError("each of its rules has windows of its own")
+        raise AssertionError("each of its rules has its own windows")
 
     def files(self, profile: Profile) -> Mapping[str, bytes]:
         reports = {rule.name(): rule.report(profile) for rule in self.rules}
@@ -124,17 +124,20 @@ class ProfilerReport(ProfilerRule):
 
 @dataclass
 class DetailedProfilerProcessingJobConfig(ProfilerRule):
-    """Accepted and ignored: asks a managed service to process traces that are not made here."""
+    """Accepted and ignored: it requests that a managed service processes traces.
+
+    Trackside does not write such traces.
+    """
 
     def judge(self, window: Window) -> Iterator[Finding]:
         return iter(())
 
     def missing(self, profile: Profile) -> str:
-        return "Detailed traces are not processed here. Use torch.profiler in the script."
+        return "Trackside does not process detailed traces. Use torch.profiler in the script."
 
 
 def notebook(found: Sequence[Finding], reports: Mapping[str, Any]) -> bytes:
-    """In nbformat 4; to be opened beside the page and the folder of JSON reports."""
+    """In nbformat 4; opened from the folder with the page and the JSON reports."""
     lines = ["# Profiler report", ""]
     causes = [f"1. **{each.cause}**: {_plain(each.message)}" for each in diagnose(found)]
     lines += causes or ["Nothing found."]
@@ -160,7 +163,7 @@ def _cell(kind: str, text: str) -> dict[str, Any]:
 
 
 def _plain(text: str) -> str:
-    """Markdown may hold HTML; what a job is called must not."""
+    """Escapes a name, because Markdown may contain HTML."""
     return text.replace("&", "&amp;").replace("<", "&lt;")
 
 

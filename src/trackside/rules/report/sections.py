@@ -1,4 +1,4 @@
-"""What sections of a report are made of, its head, and what it could not show.
+"""Building blocks of a report's sections, its head, and the list of what is missing.
 
 A section is a function from what there is to markup, or to None.
 """
@@ -21,7 +21,7 @@ STYLES = {
 }
 
 _LAST_LINES = 8
-"""Of a failure's text, shown without being asked for."""
+"""Lines of a failure's text that are not folded."""
 
 
 def section(anchor: str, title: str, about: str, *parts: Html | None) -> Html:
@@ -44,7 +44,7 @@ def tiles(facts: Sequence[Fact]) -> Html:
 def table(
     headings: Sequence[str], rows: Sequence[Sequence[str | Html]], *, numbers: int = 0
 ) -> Html:
-    """`numbers`: how many of the last columns are figures."""
+    """`numbers`: how many of the last columns are numeric."""
     first = len(headings) - numbers
 
     def cells(kind: str, row: Sequence[str | Html]) -> Html:
@@ -62,7 +62,7 @@ def table(
 
 def head_section(head: Head, made: str) -> Html:
     pill = element("span", head.status, class_=f"pill {STYLES.get(head.status, 'quiet')}")
-    when = f"As of {made}; the job goes on." if head.is_running else f"Report of {made}."
+    when = f"As of {made}; the job is still running." if head.is_running else f"Report of {made}."
     phases = None
     if head.phases:
         labels = [span(seconds) for _, seconds in head.phases]
@@ -88,7 +88,7 @@ def head_section(head: Head, made: str) -> Html:
 
 
 def _failure(head: Head) -> Html | None:
-    """The cause, and the last lines; what is before those can be opened."""
+    """The reason and the last lines of the text; earlier lines are folded."""
     if not head.failure:
         return None
     lines = head.failure.splitlines()
@@ -107,7 +107,7 @@ def files_section(places: Sequence[Place]) -> Html | None:
     if not places:
         return None
     rows = [(place.what, element("code", place.where)) for place in places]
-    about = "What the job left, and the commands that get it."
+    about = "The job's outputs, and the commands that fetch them."
     content = element("div", table(("what", "where"), rows), class_="card")
     return section("files", "Files", about, content)
 

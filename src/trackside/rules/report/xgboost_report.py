@@ -1,4 +1,4 @@
-"""`CreateXgboostReport`: what an XGBoost training did, as one HTML page. Never finds anything."""
+"""`CreateXgboostReport`: an XGBoost training as one HTML page. It has no findings."""
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -30,7 +30,7 @@ _MOST_CLASSES = 50
 class CreateXgboostReport(TensorRule):
     """Writes a report of an XGBoost training: metrics, feature importance, confusion, residuals.
 
-    Never fires. The page shows the whole trial, and what the model predicts at its last saved step.
+    Never fires. The page shows the whole trial, and the model's predictions at its last saved step.
     """
 
     is_of_worker = False
@@ -56,7 +56,7 @@ class CreateXgboostReport(TensorRule):
 
 
 def xgboost_page(evidence: Evidence) -> bytes:
-    """The whole trial, and what the model predicts at its last saved step."""
+    """The whole trial, and the model's predictions at its last saved step."""
     head = Head(
         "XGBoost training report",
         "Completed" if evidence.is_all else "InProgress",
@@ -121,7 +121,7 @@ def _ranking(evidence: Evidence, members: list[str]) -> Html:
 
 
 def _predictions(evidence: Evidence) -> Html | None:
-    """Confusion of classes, or residuals where the labels are no classes."""
+    """Confusion of classes, or residuals if the labels are not classes."""
     pair = _last_pair(evidence)
     if pair is None:
         return None
@@ -164,7 +164,7 @@ def _residuals(step: int, labels: Array, predictions: Array) -> Html:
     residuals = (labels.ravel() - predictions.ravel()).astype(np.float64)
     rmse, mean = float(np.sqrt(np.mean(residuals**2))), float(np.abs(residuals).mean())
     about = (
-        f"Residuals at step {step}: label less prediction. Root of the mean square {rmse:.5g}, "
+        f"Residuals at step {step}: label minus prediction. Root mean square {rmse:.5g}, "
         f"mean absolute {mean:.5g}."
     )
     chart = histogram("residuals", residuals, unit="")

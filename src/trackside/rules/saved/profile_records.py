@@ -109,7 +109,7 @@ class Timeline:
         phase = self._phases.get(record.get("pid")) or str(record["name"])
         start = (self.start_us + int(record["ts"])) / 1e6
         if not 0 <= start < MOMENT_END:
-            raise ValueError("a time that no clock tells")
+            raise ValueError("an impossible time")
         thread = arguments.get("worker_id", arguments.get("pid", record.get("tid", 0)))
         step = _within(int(arguments.get("step_num", -1)))
         duration = _within(int(record.get("dur", 0))) / 1e6

@@ -29,8 +29,8 @@ class Inactive:
 
 
 class UnitActivity:
-    """Counts how often each unit of one layer is active, over as many saved steps as it takes to
-    tell a share of `threshold_percent` from none.
+    """Counts how often each unit of one layer is active, over as many saved steps as are needed
+    to distinguish a share of `threshold_percent` from zero.
 
     [samples, units] is plain. In an image [samples, channels, ...] a channel is a unit. With three
     axes it may be either of the last two ([samples, time, units] or [samples, channels, time]): the
@@ -82,10 +82,10 @@ class UnitActivity:
 
 @dataclass
 class DeadRelu(TensorRule):
-    """Most ReLUs of a layer never let anything through, and so never learn again.
+    """Most ReLUs of a layer are never active, and so no longer learn.
 
     A ReLU that is active (output > 0) for less than `threshold_inactivity` percent of the samples
-    is dead. Fires when more than `threshold_layer` percent of a layer's are.
+    is dead. Fires when more than `threshold_layer` percent of a layer's ReLUs are dead.
     """
 
     kind = Kind.SYMPTOM
@@ -127,10 +127,11 @@ class DeadRelu(TensorRule):
 
 @dataclass
 class SaturatedActivation(TensorRule):
-    """Most units of a tanh or sigmoid layer sit where its curve is flat, and get no gradient.
+    """Most units of a tanh or sigmoid layer are in its flat part and get no gradient.
 
-    A unit whose input lies inside the limits for less than `threshold_inactivity` percent of the
-    samples is saturated. Fires when more than `threshold_layer` percent of a layer's are.
+    A unit whose input is strictly between the limits of its function for less than
+    `threshold_inactivity` percent of the samples is saturated. Fires when more than
+    `threshold_layer` percent of a layer's units are saturated.
     """
 
     kind = Kind.SYMPTOM
@@ -139,7 +140,7 @@ class SaturatedActivation(TensorRule):
         "before the activation, lower the learning rate, or use ReLU-like activations."
     )
 
-    collection_names: tuple[str, ...] = parameter((), "Collections of inputs to judge too.")
+    collection_names: tuple[str, ...] = parameter((), "Further collections of inputs to judge.")
     tensor_regex: tuple[Pattern, ...] = parameter(
         (".*tanh_input|.*sigmoid_input",), "Names of the activations' inputs."
     )

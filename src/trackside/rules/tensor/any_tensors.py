@@ -18,18 +18,19 @@ from trackside.rules.tensor.selecting import SelectingRule
 
 @dataclass
 class ExplodingTensor(SelectingRule):
-    """A tensor holds NaN or infinity: the training is lost from here on.
+    """A tensor contains NaN or infinity, from which a training does not recover.
 
-    Fires when a selected tensor holds NaN or, unless `only_nan`, an infinity.
+    Fires when a selected tensor contains NaN or, unless `only_nan` is set, an infinity.
     """
 
     kind = Kind.SYMPTOM
     advice = (
-        "Lower the learning rate or warm it up, clip gradients, and look at the first tensor that "
-        "broke: a log or division of zero, or float16 out of range (use bfloat16 or a GradScaler)."
+        "Lower the learning rate or warm it up, clip gradients, and check the first tensor with "
+        "such a value: a log or division of zero, or float16 out of range (use bfloat16 or a "
+        "GradScaler)."
     )
 
-    only_nan: bool = parameter(False, "Let infinities pass.")
+    only_nan: bool = parameter(False, "Accept infinities.")
     _onsets: Onsets = field(default_factory=Onsets, init=False)
 
     def needs(self) -> tuple[Need, ...]:
@@ -67,11 +68,11 @@ class AllZero(SelectingRule):
 
     kind = Kind.SYMPTOM
     advice = (
-        "Look at what feeds this tensor: inputs that are blank, a ReLU that is dead, a loss that "
+        "Check what produces this tensor: inputs that are blank, a ReLU that is dead, a loss that "
         "does not depend on it, or a parameter that was initialised to zero and gets no gradient."
     )
 
-    threshold: float = parameter(100.0, "Percent of zeros that is too much.", at_least=0)
+    threshold: float = parameter(100.0, "Percent of zeros that is too high.", at_least=0)
     _onsets: Onsets = field(default_factory=Onsets, init=False)
 
     def __post_init__(self) -> None:
@@ -108,10 +109,10 @@ class AllZero(SelectingRule):
 
 @dataclass
 class UnchangedTensor(SelectingRule):
-    """A tensor stays the same from step to step.
+    """A tensor does not change between steps.
 
-    Fires when the last `num_steps` saved values are all close to the newest one, element by
-    element: |old - new| <= atol + rtol * |new|.
+    Fires when the last `num_steps` saved values of a tensor are all close to the newest one,
+    element by element: |old - new| <= atol + rtol * |new|.
     """
 
     kind = Kind.SYMPTOM
@@ -169,16 +170,16 @@ class UnchangedTensor(SelectingRule):
 
 @dataclass
 class TensorVariance(SelectingRule):
-    """A tensor's variance leaves the range it should be in.
+    """The variance of a tensor is outside its range.
 
-    Fires when the variance of a selected tensor is above `max_threshold` or below
-    `min_threshold`, whichever are given.
+    Fires when the variance of a selected tensor is above `max_threshold` or below `min_threshold`.
+    At least one of the two must be given.
     """
 
     kind = Kind.SYMPTOM
     advice = (
-        "A high variance points to weights that are too large or inputs that are not normalised; "
-        "a low one to units that all do the same. Change the initialisation, or normalise."
+        "A high variance points to weights that are too large or inputs that are not normalised; a "
+        "low one to units that are all similar. Change the initialisation, or normalise."
     )
 
     max_threshold: float | None = parameter(None, "Variance that is too high; None: no limit.")

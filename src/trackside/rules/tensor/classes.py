@@ -61,22 +61,24 @@ class _Tally:
 
 @dataclass
 class ClassImbalance(TensorRule):
-    """Some classes have far more samples than others, or are mostly mispredicted.
+    """Some classes have far more samples than others, or are mostly predicted wrongly.
 
-    Every `samples` labels, fires when the largest class has more than `threshold_imbalance` times
-    the labels of the smallest one seen so far, or when of some class a share of more than
-    `threshold_misprediction` of these labels was predicted wrongly.
+    Checked every `samples` labels. Fires when the largest class has more than `threshold_imbalance`
+    times as many labels as the smallest, among all labels so far; or when for some class more than
+    a share of `threshold_misprediction` of these labels was predicted wrongly.
     """
 
     advice = (
         "Sample the rare classes more often or weight them in the loss, and judge the model by "
-        "figures per class instead of accuracy."
+        "metrics per class instead of accuracy."
     )
 
     threshold_imbalance: float = parameter(10.0, "Ratio of class sizes that is too large.")
     threshold_misprediction: float = parameter(0.7, "Share of a class that may be wrong.")
-    samples: int = parameter(500, "Labels that make a verdict.", at_least=1)
-    argmax: bool = parameter(False, "Predictions are scores: the class is the largest.")
+    samples: int = parameter(500, "Labels per check.", at_least=1)
+    argmax: bool = parameter(
+        False, "Predictions are scores; the class is the index of the largest."
+    )
     labels_regex: Pattern = parameter(".*labels", "Names of the labels.")
     predictions_regex: Pattern = parameter(".*predictions", "Names of the predictions.")
     _onsets: Onsets = field(default_factory=Onsets, init=False)
@@ -138,26 +140,32 @@ class ClassImbalance(TensorRule):
 
 @dataclass
 class Confusion(TensorRule):
-    """The model takes some class for another one too often.
+    """The model confuses some class with another too often.
 
-    Fires when less than `min_diag` of the samples of a class are predicted as it, or when more
-    than `max_off_diag` of the samples predicted as a class belong to one other. The matrix is of
-    one saved step in training, and of all saved steps of an evaluation.
+    Fires when less than `min_diag` of the samples of a class are predicted as this class, or when
+    more than `max_off_diag` of the samples predicted as a class belong to one other class. In
+    training the confusion matrix is computed from one saved step, in evaluation from all saved
+    steps of the evaluation.
     """
 
     advice = (
-        "Look at samples of the two classes: wrong labels, too few of them, or features that do "
-        "not tell them apart. Before the model has learnt anything, the rule has nothing to say."
+        "Inspect samples of the two classes: wrong labels, too few of them, or features that do "
+        "not distinguish them. Ignore the rule until the model has learnt something."
     )
 
-    category_no: int | None = parameter(None, "Number of classes; None: as seen.", at_least=1)
+    category_no: int | None = parameter(
+        None, "Number of classes; None: as found in the data.", at_least=1
+    )
     labels: str | None = parameter(None, "Name of the tensor of labels.")
     predictions: str | None = parameter(None, "Name of the tensor of predictions.")
     labels_collection: str = parameter("labels", "Collection of the labels.")
     predictions_collection: str = parameter("predictions", "Collection of the predictions.")
     min_diag: float = parameter(0.9, "Share of a class that must be right.", at_least=0, at_most=1)
     max_off_diag: float = parameter(
-        0.1, "Share of what is predicted as a class that may be one other.", at_least=0, at_most=1
+        0.1,
+        "Share of the predictions of a class that may belong to one other.",
+        at_least=0,
+        at_most=1,
     )
     _onsets: Onsets = field(default_factory=Onsets, init=False)
     _matrix: Array | None = field(default=None, init=False)

@@ -27,20 +27,20 @@ _NUMBERS = "biufc"
 
 @dataclass
 class SimilarAcrossRuns(SelectingRule):
-    """Two trainings that should be the same are not.
+    """Two trainings that should be the same differ.
 
-    Fires when a selected tensor differs between this trial and another one at the same step:
-    not all |this - other| <= 1e-8 + 1e-5 * |other|, or another shape.
+    Fires when a selected tensor of this trial differs from the one in another trial at the same
+    step: not all |this - other| <= 1e-8 + 1e-5 * |other|, or another shape.
     """
 
     is_of_worker = False
 
     advice = (
-        "Look at the first step and tensor that differ. Inputs: seeds of the data loader; weights "
-        "at step 0: seeds of the model; later: non-deterministic kernels or another configuration."
+        "Check the first step and tensor that differ. Inputs: seeds of the data loader; weights at "
+        "step 0: seeds of the model; later: non-deterministic kernels or another configuration."
     )
 
-    other_trials: tuple[str, ...] = parameter((), "Where the trials to compare with are.")
+    other_trials: tuple[str, ...] = parameter((), "Locations of the trials to compare with.")
     _onsets: Onsets = field(default_factory=Onsets, init=False)
     _opened: dict[str, Trial] = field(default_factory=dict, init=False)
     _waiting: dict[str, list[int]] = field(default_factory=dict, init=False)

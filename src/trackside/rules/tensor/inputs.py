@@ -42,10 +42,10 @@ class _ChannelMeans:
 
 @dataclass
 class CheckInputImages(TensorRule):
-    """Images come in without being normalised.
+    """Input images are not normalised.
 
-    Over every `threshold_samples` images, fires when the mean of some channel is further from zero
-    than `threshold_mean`.
+    Checked every `threshold_samples` images. Fires when the mean of some channel is further from
+    zero than `threshold_mean`.
     """
 
     advice = (
@@ -53,8 +53,10 @@ class CheckInputImages(TensorRule):
         "before the model (torchvision: transforms.Normalize), in training and in evaluation alike."
     )
 
-    threshold_mean: float = parameter(0.2, "Distance of a mean from zero that passes.", at_least=0)
-    threshold_samples: int = parameter(500, "Images that make a verdict.", at_least=1)
+    threshold_mean: float = parameter(
+        0.2, "Distance of a mean from zero that is accepted.", at_least=0
+    )
+    threshold_samples: int = parameter(500, "Images per check.", at_least=1)
     regex: Pattern = parameter(".*hybridsequential0_input_0", "Names of the tensors with images.")
     channel: int = parameter(1, "Axis of the colour channels.", at_least=0)
     _onsets: Onsets = field(default_factory=Onsets, init=False)
@@ -94,14 +96,15 @@ class CheckInputImages(TensorRule):
 
 @dataclass
 class NLPSequenceRatio(TensorRule):
-    """Sequences consist mostly of some token, as of padding.
+    """Sequences consist mostly of one token, such as padding.
 
-    Fires when the share of a listed token among all tokens of a saved step is above its threshold.
+    Fires when one of `token_values` makes up more than its `token_thresholds_percent` of all tokens
+    of a saved step.
     """
 
     advice = (
-        "Put sequences of similar length into a batch, pad only to the longest of it, or cut the "
-        "few very long ones: time is spent on tokens that say nothing."
+        "Batch sequences of similar length, pad only to the longest of the batch, or truncate the "
+        "few very long ones: time is spent on tokens without information."
     )
 
     tensor_regex: Pattern = parameter(".*embedding0_input_0", "Names of the tensors with tokens.")

@@ -63,22 +63,24 @@ class _Past:
 class LossNotDecreasing(SelectingRule):
     """The loss no longer falls.
 
-    Every `num_steps` steps the loss is compared with the newest saved one at least so many steps
-    back. Fires when it fell by at most `diff_percent` percent, or rose by more than
+    Every `num_steps` steps a loss is compared with the newest saved one that is at least that many
+    steps back. Fires when the loss fell by at most `diff_percent` percent, or rose by more than
     `increase_threshold_percent` percent.
     """
 
     kind = Kind.SYMPTOM
     advice = (
-        "If the loss jumps up and down, lower the learning rate to a tenth; if it hardly moves, "
-        "make it ten times larger; if it turned here, look at the data of this step. --rule all "
-        "tells which. A noisy loss needs a larger num_steps."
+        "If the loss jumps up and down, divide the learning rate by ten; if it hardly changes, "
+        "multiply it by ten; if it started to rise here, check the data of this step. --rule all "
+        "says which of these it is. A noisy loss needs a larger num_steps."
     )
 
     use_losses_collection: bool = parameter(True, "Judge the collection `losses` too.")
     num_steps: int = parameter(10, "Steps between two losses that are compared.", at_least=1)
     diff_percent: float = parameter(0.1, "Fall in percent that is too small.", at_least=0)
-    increase_threshold_percent: float = parameter(5.0, "Rise in percent that passes.", at_least=0)
+    increase_threshold_percent: float = parameter(
+        5.0, "Rise in percent that is accepted.", at_least=0
+    )
     mode: Mode | None = parameter(
         "GLOBAL", "TRAIN, EVAL or PREDICT; GLOBAL: each mode against itself."
     )
@@ -147,11 +149,11 @@ class _Evaluation:
 
 @dataclass
 class Overfit(TensorRule):
-    """The model does much better on the data it is trained with than on others.
+    """The model does much better on its training data than on other data.
 
-    After each evaluation (EVAL steps without a TRAIN step between), fires when
-    (mean EVAL loss - mean TRAIN loss) / mean TRAIN loss is above `ratio_threshold` for `patience`
-    evaluations in a row. The means are over what was saved since the evaluation before.
+    Checked after each evaluation (EVAL steps without a TRAIN step between them). Fires when (mean
+    EVAL loss - mean TRAIN loss) / |mean TRAIN loss| is above `ratio_threshold` for `patience`
+    evaluations in a row. The means are over the losses saved since the previous evaluation.
     """
 
     advice = (
@@ -220,15 +222,15 @@ class Overfit(TensorRule):
 
 @dataclass
 class Overtraining(TensorRule):
-    """Training goes on though the loss has stopped improving.
+    """Training continues although the loss has stopped improving.
 
-    Keeps the lowest value of each loss in TRAIN and in EVAL; a new one must be lower by more than
-    `delta`. Fires when there was none for `patience_train` saved TRAIN steps or for
+    Tracks the minimum of each loss, in TRAIN and in EVAL. A new minimum must be lower by more than
+    `delta`. Fires when there was none for `patience_train` saved TRAIN steps, or for
     `patience_validation` saved EVAL steps.
     """
 
     advice = (
-        "Stop here and keep the best checkpoint, or lower the learning rate: with it as it is, "
+        "Stop here and keep the best checkpoint, or lower the learning rate: at the current rate, "
         "further steps change nothing."
     )
 

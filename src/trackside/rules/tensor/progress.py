@@ -12,23 +12,24 @@ from trackside.rules.saved.evidence import Evidence
 
 @dataclass
 class StalledTrainingRule(TensorRule):
-    """The job runs and saves nothing any more.
+    """The job runs but no longer saves anything.
 
-    Fires when nothing new has been saved for `threshold` seconds while the job runs. The clock
-    starts with the first tensor, or with the rule if that is later.
+    Fires when nothing new has been saved for `threshold` seconds while the job runs. The time
+    counts from the first tensor, or from the start of the rule if that is later.
     """
 
     is_of_worker = False
 
     advice = (
-        "Look at the job's log and its processes: a data loader that waits, a collective one rank "
-        "never reached, a full disk. If steps are slow by nature, save more often or wait longer."
+        "Check the job's log and its processes: a data loader that hangs, a collective that one "
+        "rank never reached, a full disk. If steps are always slow, save more often or raise the "
+        "threshold."
     )
 
     threshold: float = parameter(1800.0, "Seconds without anything new.", at_least=0)
-    stop_training_on_fire: bool = parameter(False, "Stop the job then.")
+    stop_training_on_fire: bool = parameter(False, "Stop the job when the rule fires.")
     training_job_name_prefix: str | None = parameter(
-        None, "Which job to stop; not needed here, where the rule knows its job."
+        None, "Accepted for compatibility: the rule knows its job."
     )
     _onsets: Onsets = field(default_factory=lambda: Onsets(healthy_checks=1), init=False)
     _last_step: int = field(default=0, init=False)

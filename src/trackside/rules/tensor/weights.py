@@ -18,9 +18,9 @@ from trackside.rules.saved.typed_tensors import meant_by
 
 @dataclass
 class VanishingGradient(TensorRule):
-    """A layer's gradient has become so small that the layer no longer learns.
+    """A layer's gradient is so small that the layer no longer learns.
 
-    Fires when the mean of the absolute values of a tensor of `gradients` is below the threshold.
+    Fires when the mean absolute value of a tensor in `gradients` is below `threshold`.
     """
 
     kind = Kind.SYMPTOM
@@ -53,11 +53,11 @@ class VanishingGradient(TensorRule):
 
 @dataclass
 class WeightUpdateRatio(TensorRule):
-    """Weights change by far too much or too little between saved steps.
+    """Weights change far too much or too little between saved steps.
 
-    Fires when mean |new - old| / (mean |old| + epsilon) of a tensor of `weights` is above
-    `large_threshold` or below `small_threshold`. Old is the saved step before or, with
-    `num_steps`, the first saved step that is at most so many steps back.
+    Fires when for a tensor in `weights`, mean |new - old| / (mean |old| + epsilon) is above
+    `large_threshold` or below `small_threshold`. The old value is that of the previous saved step
+    or, with `num_steps`, of the first saved step that is at most that many steps back.
     """
 
     kind = Kind.SYMPTOM
@@ -67,7 +67,7 @@ class WeightUpdateRatio(TensorRule):
     )
 
     num_steps: int | None = parameter(
-        None, "How many steps back to compare; None: with the saved step before.", at_least=1
+        None, "How many steps back to compare; None: with the previous saved step.", at_least=1
     )
     large_threshold: float = parameter(10.0, "Ratio that is too large.", at_least=0)
     small_threshold: float = parameter(1e-8, "Ratio that is too small.", at_least=0)
@@ -123,20 +123,20 @@ class WeightUpdateRatio(TensorRule):
 class PoorWeightInitialization(TensorRule):
     """The first steps show that the weights were initialised badly.
 
-    Fires within the first `steps` saved training steps when the variances of the activations'
-    inputs differ between layers by more than `threshold` times, or the range between the 5th and
-    the 95th percentile of some gradient is below `distribution_range`, or the loss has no new
-    minimum for `patience` saved steps.
+    Fires within the first `steps` saved training steps when one of three conditions holds: the
+    largest variance of the activation functions' inputs is more than `threshold` times the
+    smallest; nine in ten values of some gradient (5th to 95th percentile) are within less than
+    `distribution_range`; a loss has no new minimum for `patience` saved steps.
     """
 
     kind = Kind.SYMPTOM
     advice = (
         "Initialise for the activation in use (He for ReLU, Xavier for tanh), add normalisation "
-        "layers, and check that no layer starts with weights that are zero or all alike."
+        "layers, and check that no layer starts with weights that are zero or all equal."
     )
 
     activation_inputs_regex: Pattern = parameter(
-        ".*relu_input", "Names of what the activation functions get."
+        ".*relu_input", "Names of the activation functions' inputs."
     )
     threshold: float = parameter(
         10.0, "Ratio of the layers' variances that is too large.", at_least=1
@@ -144,7 +144,7 @@ class PoorWeightInitialization(TensorRule):
     distribution_range: float = parameter(
         0.001, "Spread of a gradient's values that is too small.", at_least=0
     )
-    patience: int = parameter(5, "Saved steps that may pass without a lower loss.", at_least=1)
+    patience: int = parameter(5, "Saved steps without a lower loss that are accepted.", at_least=1)
     steps: int = parameter(10, "Saved training steps that are checked.", at_least=1)
     _onsets: Onsets = field(default_factory=Onsets, init=False)
     _seen: set[int] = field(default_factory=set, init=False)

@@ -17,19 +17,19 @@ _NODES = r"trees/Node$"
 
 @dataclass
 class FeatureImportanceOverweight(TensorRule):
-    """A few features decide nearly everything.
+    """A few features have nearly all of the importance.
 
-    Fires when the `nfeatures` most important features make up more than `threshold` of the
-    importance of all. With no more than `nfeatures` features there is nothing to say.
+    Fires when the `nfeatures` largest importances make up more than `threshold` of the sum of all.
+    Does not fire with at most `nfeatures` features.
     """
 
     advice = (
-        "Check that none of these features gives the label away; otherwise limit what a tree sees "
+        "Check that none of these features leaks the label; otherwise limit what a tree sees "
         "(colsample_bytree, max_depth) or regularise (lambda, alpha)."
     )
 
-    threshold: float = parameter(0.8, "Share that is too much.", at_least=0, at_most=1)
-    nfeatures: int = parameter(3, "How many of the largest are added up.", at_least=1)
+    threshold: float = parameter(0.8, "Share that is too large.", at_least=0, at_most=1)
+    nfeatures: int = parameter(3, "Number of the largest importances that are summed.", at_least=1)
     tensor_regex: Pattern = parameter(".*feature_importance/weight", "Names of the importances.")
     _onsets: Onsets = field(default_factory=Onsets, init=False)
 
@@ -60,10 +60,10 @@ class FeatureImportanceOverweight(TensorRule):
 
 @dataclass
 class TreeDepth(TensorRule):
-    """The trees are deep, and may know the training data by heart.
+    """The trees are so deep that they may memorise the training data.
 
-    Fires when the whole part of log2(largest node number + 1) is above `depth`. That is the depth
-    of a tree whose levels are full, and at most the depth of any other.
+    Fires when the integer part of log2(largest node number + 1) is above `depth`. This is the depth
+    of a tree whose levels are full; for any other tree it is a lower bound.
     """
 
     advice = (
@@ -71,7 +71,7 @@ class TreeDepth(TensorRule):
         "deeper trees are worth it only if that improves."
     )
 
-    depth: int = parameter(4, "Depth that is still shallow enough.", at_least=0)
+    depth: int = parameter(4, "Largest depth that is accepted.", at_least=0)
     _onsets: Onsets = field(default_factory=Onsets, init=False)
 
     def needs(self) -> tuple[Need, ...]:
