@@ -107,6 +107,10 @@ class Violation:
         return f"Violation({self})"
 
 
+class UnknownMember(Violation):
+    """A member that no request has; a later version's may."""
+
+
 class InvalidSetting(SpecError):
     code = "invalid_setting"
 

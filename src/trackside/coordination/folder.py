@@ -2,7 +2,6 @@
 
 import os
 import time
-from dataclasses import asdict
 
 from trackside.coordination.coordination import (
     Coordination,
@@ -44,8 +43,8 @@ class FolderCoordination(Coordination):
 
     def order_end(self, why: Why, host: str) -> None:
         if self.ordered_end() is None:
-            order = asdict(EndOrder(why, host, time.time()))
-            durable.write_json(self.folder.end_order(self.attempt), order)
+            order = EndOrder(why, host, time.time())
+            durable.write_record(self.folder.end_order(self.attempt), order)
 
     def ordered_end(self) -> EndOrder | None:
         if self._order is None and os.path.exists(self._end_name):  # far quicker than reading it
@@ -54,9 +53,9 @@ class FolderCoordination(Coordination):
 
     def write_meeting(self, meeting: Meeting) -> None:
         is_first = not meeting.ran
-        durable.write_json(
+        durable.write_record(
             self.folder.meeting(self.attempt),
-            asdict(meeting),
+            meeting,
             spends_ballast=is_first,  # a later one is written again soon
             lasts=not is_first,
         )
@@ -83,7 +82,7 @@ class FolderCoordination(Coordination):
     def request(self, request: Request) -> None:
         path = self.folder.requests(request.host) / f"{request.id}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
-        durable.write_json(path, asdict(request))
+        durable.write_record(path, request)
 
     def requests(self) -> list[Request]:
         """A request is removed before it is returned: it is never done twice."""

@@ -117,7 +117,7 @@ def _folded(keys: JobKeys, journal: bytes) -> History:
 
 def _spec(name: str, where: str, data: bytes) -> JobSpec:
     try:
-        return JobSpec.from_request(parsed_object(data))
+        return JobSpec.from_stored(data)
     except (DamagedRecord, InvalidSpec) as error:
         what = f"{where!r} is no specification of a job: {error}"
         raise DamagedJob.of(name, what) from error
@@ -178,7 +178,7 @@ def _stopping(evaluation: Evaluation) -> Evaluation:
 def publish_spec(spec: JobSpec, home: Home) -> None:
     """Upload job.json to the output location. Idempotent."""
     location = locate_object(JobKeys.of(spec).spec, home=home.root)
-    location.store.put(location.key, _bytes(masked_environment(shareable(spec).to_request())))
+    location.store.put(location.key, _bytes(masked_environment(shareable(spec).to_stored())))
 
 
 def publish_journal(folder: JobFolder, home: Home) -> None:
@@ -227,7 +227,7 @@ def shareable(spec: JobSpec) -> JobSpec:
 
 
 def spec_bytes(spec: JobSpec) -> bytes:
-    return _bytes(spec.to_request())
+    return _bytes(spec.to_stored())
 
 
 def _bytes(request: Mapping[str, Any]) -> bytes:

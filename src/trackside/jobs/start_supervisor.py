@@ -9,7 +9,7 @@ import fcntl
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from subprocess import SubprocessError
 
@@ -44,7 +44,7 @@ class Placed:
     """GPUs reserved for this host; None if they are not assigned."""
 
     def write(self, path: Path) -> None:
-        durable.write_json(path, asdict(self))
+        durable.write_record(path, self)
 
     @classmethod
     def read(cls, path: Path) -> "Placed | None":

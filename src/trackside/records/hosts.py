@@ -1,6 +1,6 @@
 """A host's progress: its supervisor's record, for the other hosts and for readers."""
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -102,9 +102,9 @@ def write(path: Path, host: HostRecord) -> None:
     """Before there is a script the record is only informative: after a power cut the host is
     prepared again, and no start has to wait for the disk.
     """
-    durable.write_json(
+    durable.write_record(
         path,
-        asdict(host),
+        host,
         spends_ballast=host.phase.is_after_script,
         lasts=host.phase not in (Phase.PREPARING, Phase.READY),
     )

@@ -10,16 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trackside.files import durable, permissions
+from trackside.files.json_record import FORMAT as FORMAT  # also of all names here
 from trackside.files.script_folder import ScriptFolder
 from trackside.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
     from trackside.records.spec import JobSpec
 
-FORMAT = 1
-"""The version of all names here and of the files behind them: docs/job-folder.md. It is in the
-first line of a job's journal; a journal without one has version 1.
-"""
 ML = "/opt/ml"
 """The base folder that the script sees."""
 WORKING_FOLDER = f"{ML}/code"

@@ -4,7 +4,6 @@ May be restarted at any time: it continues where its predecessor died.
 """
 
 import fcntl
-import json
 import logging
 import os
 import sys
@@ -52,7 +51,7 @@ def main(arguments: list[str]) -> int:
 
 
 def supervise(folder: JobFolder, host: str, nonce: str) -> None:
-    spec = JobSpec.from_request(json.loads(folder.spec.read_bytes()))
+    spec = JobSpec.from_stored(folder.spec.read_bytes())
     is_of_server = bool(Submitter.of(Journal(folder.journal).read()).key)
     context = Context(
         folder,

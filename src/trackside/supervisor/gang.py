@@ -7,10 +7,11 @@ import socket
 import sys
 import time
 import zlib
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 from trackside.coordination.coordination import Coordination, Meeting
 from trackside.files import durable
+from trackside.files.json_record import numbered
 from trackside.records.hosts import Phase
 from trackside.records.layout import HostFolder
 from trackside.system import boot_clock, processes
@@ -74,7 +75,7 @@ def ran_seconds(meeting: Meeting, now: boot_clock.Moment) -> float:
 
 def write_supervisor(folder: HostFolder, nonce: str) -> None:
     """This process is the host's supervisor now."""
-    durable.write_json(folder.supervisor, {**asdict(processes.myself()), "nonce": nonce})
+    durable.write_json(folder.supervisor, {**numbered(processes.myself()), "nonce": nonce})
 
 
 def addresses(job: str, host_names: tuple[str, ...]) -> dict[str, str]:

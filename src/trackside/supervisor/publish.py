@@ -183,7 +183,7 @@ def until(deadline: float, action: Callable[[], object], waiting: Callable[[str]
 
 def upload_kept(folder: JobFolder, settings: Settings) -> list[Artifact]:
     """Upload what a finished job kept on disk because its store could not be reached then."""
-    spec = JobSpec.from_request(json.loads(folder.spec.read_bytes()))
+    spec = JobSpec.from_stored(folder.spec.read_bytes())
     journal = Journal(folder.journal)
     history = journal.read()
     if not history.state.is_final:

@@ -4,7 +4,6 @@ limits that the kernel enforces.
 
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 
 import trackside
@@ -125,7 +124,7 @@ class ScriptLimits:
             return ""
         if self._group is None:
             self._group = self._made()
-            durable.write_json(self._path, asdict(self._group))
+            durable.write_record(self._path, self._group)
         kept = {
             f"{self._cores} core{'s' * (self._cores != 1)}": (self._cores, self._group.cpu),
             f"{self._memory_gb} GB of memory": (self._memory_gb, self._group.memory),
