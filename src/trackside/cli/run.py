@@ -19,11 +19,11 @@ from trackside.cli.main import OWN_PROCESS
 from trackside.cli.messages import print_message
 from trackside.cli.run_command_line import FORM, Run, as_mapping, program_of
 from trackside.cli.text import as_json
+from trackside.coordination.host_files import first_files
 from trackside.errors import InvalidSpec, JobFailed, JobStopped
 from trackside.placement import standby
 from trackside.profiles import chosen_server
 from trackside.records import notify_targets
-from trackside.records.layout import FIRST_HOST
 from trackside.settings import Settings, environment
 from trackside.texts.terminal_text import visible
 
@@ -408,7 +408,7 @@ def _until_first_output(job: "TrainingJob") -> None:
     """
     home = Settings.load().layout
     folder, until = home.job(job.name), time.monotonic() + _QUIET_SECONDS
-    log = folder.host(FIRST_HOST, 1).log
+    log = first_files(folder).log
     while folder.root.exists() and time.monotonic() < until:
         with suppress(OSError):
             if log.stat().st_size:
