@@ -206,7 +206,8 @@ def test_only_coordination_and_supervisors_know_where_a_host_keeps_its_files():
         for path, folder in modules()
         if folder not in {"coordination", "supervisor"}
         for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("folder.host")
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+        if node.func.attr == "host"
     ]
     assert others == []
 

@@ -19,7 +19,6 @@ from trackside.cli.main import OWN_PROCESS
 from trackside.cli.messages import print_message
 from trackside.cli.run_command_line import FORM, Run, as_mapping, program_of
 from trackside.cli.text import as_json
-from trackside.coordination.host_files import first_files
 from trackside.errors import InvalidSpec, JobFailed, JobStopped
 from trackside.placement import standby
 from trackside.profiles import chosen_server
@@ -406,6 +405,8 @@ def _until_first_output(job: "TrainingJob") -> None:
     """Wait briefly until a job on this machine has a log: before that there is nothing to print,
     and its processes start faster if this one does not import the printing code yet.
     """
+    from trackside.coordination.host_files import first_files
+
     home = Settings.load().layout
     folder, until = home.job(job.name), time.monotonic() + _QUIET_SECONDS
     log = first_files(folder).log
