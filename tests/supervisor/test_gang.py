@@ -68,6 +68,26 @@ def test_the_time_before_a_reboot_is_as_it_was_last_stamped(tmp_path, monkeypatc
     assert again.master_port == port
 
 
+def test_on_another_boot_the_time_a_job_ran_continues(tmp_path, monkeypatch):
+    """Else a lead that is revived on another machine would never reach the limit."""
+    mine = attempt(tmp_path, StoppingCondition={"MaxRuntimeInSeconds": 1001})
+    mine.gang.meet()
+    stopped = replace(meeting_of(mine), boot_id="another", clock=5.0, ran=1000.0)
+    mine.coordination.write_meeting(stopped)
+    again = attempt(tmp_path)
+    record(again.context.folder, "algo-1", Phase.RUNNING)
+    again.check_gang()
+    assert meeting_of(again).ran >= 1000  # for a lead after this one
+    assert meeting_of(again).boot_id != "another"
+    assert meeting_of(again).master_port == stopped.master_port
+    until(lambda: again.gang.running_seconds() > 1001)
+    again._led_at = 0.0
+    again.check_gang()
+    order = again.coordination.ordered_end()
+    assert order is not None
+    assert order.why is Why.MAX_RUNTIME
+
+
 def test_earlier_attempts_count_by_the_monotonic_clock(tmp_path, monkeypatch):
     mine = attempt(tmp_path)
     mine.gang.meet()

@@ -10,4 +10,5 @@ from trackside.settings import Settings
 def coordination_of(
     folder: JobFolder, spec: JobSpec, host: str, attempt: int, settings: Settings
 ) -> Coordination:
-    return FolderCoordination(folder, spec.hosts, host, attempt)
+    is_one_machine = not folder.group.exists()
+    return FolderCoordination(folder, spec.hosts, host, attempt, is_one_machine=is_one_machine)

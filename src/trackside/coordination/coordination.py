@@ -4,6 +4,7 @@
 """
 
 from abc import ABC, abstractmethod
+from dataclasses import field
 from enum import StrEnum
 from typing import Any
 
@@ -12,8 +13,12 @@ from trackside.records.hosts import HostRecord
 from trackside.records.journal import Journal
 from trackside.records.layout import JobFolder
 
+BEAT_SECONDS = 5.0
+"""How often a host gives a sign of life that other machines can see."""
 LEASE_SECONDS = 600.0
-"""A host of another machine that says nothing for so long is lost."""
+"""A host of another machine that gives none for so long is lost."""
+FLIGHT_RECORDER = "flight_recorder"
+"""The request that the script's hook writes its latest steps now."""
 
 
 class Why(StrEnum):
@@ -55,22 +60,16 @@ class Liveness:
     """How long its supervisor has given no sign of life, by the monotonic clock of this host."""
 
 
-class What(StrEnum):
-    """What a host can be asked to do, besides what its journal says."""
-
-    FLIGHT_RECORDER = "flight_recorder"
-    """The script's hook writes its latest steps now."""
-
-
 @dataclass(frozen=True, slots=True)
 class Request:
     """Something that one host is asked to do, once."""
 
     id: str
     """Unique in the job. A second request with the same id replaces the first."""
-    what: What
+    what: str
+    """Such as `FLIGHT_RECORDER`; a host leaves out what it does not know."""
     host: str
-    details: dict[str, Any]
+    details: dict[str, Any] = field(default_factory=dict)
 
 
 class Coordination(ABC):

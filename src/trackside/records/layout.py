@@ -178,6 +178,11 @@ class JobFolder:
         return self.root / "journal.jsonl"
 
     @property
+    def group(self) -> Path:
+        """Where the hosts of the group are; absent when all are on this machine: `group`."""
+        return self.root / "group.json"
+
+    @property
     def lock(self) -> Path:
         """Held by the process that starts this job's supervisors, so that no other does."""
         return self.root / ".lock"

@@ -87,7 +87,18 @@ def _go_on(context: Context) -> bool:
     write_supervisor(host_folder, context.nonce)
     now = replace(context, spec=with_updates(context.spec, history).spec)
     attempt = Attempt(now, history.attempt)
+    attempt.coordination.start()
+    try:
+        return _take_part(attempt)
+    finally:
+        attempt.coordination.close()
+
+
+def _take_part(attempt: Attempt) -> bool:
+    """Take one attempt to its end. Whether there is nothing left to do for this host."""
     attempt.run()
+    if attempt.coordination.is_over():
+        return True
     if not attempt.coordination.is_lead:
         return not _wait_for_the_lead(attempt)
     from trackside.supervisor.lead import conclude  # packing: 25 ms the start can do without
@@ -125,7 +136,11 @@ def _wait_for_the_lead(attempt: Attempt) -> bool:
         history = attempt.context.journal.read()
         if history.state.is_final or history.attempt != attempt.number:
             return True
-        if coordination.liveness(coordination.hosts[0]).silent_seconds > LEAD_GONE_SECONDS:
+        if why := coordination.is_over():
+            logger.error("%s", why)
+            return False
+        lead = coordination.liveness(coordination.hosts[0])
+        if not lead.supervisor and lead.silent_seconds > LEAD_GONE_SECONDS:
             logger.error("the lead is gone; the next command that reads the job restarts it")
             return False
         time.sleep(0.1)

@@ -43,6 +43,7 @@ from trackside.supervisor.failure_reasons import record_end
 from trackside.supervisor.folder_scan import scan
 from trackside.supervisor.gang import Gang, addresses, interface_name
 from trackside.supervisor.host_report import LAG_SECONDS, HostReport, capture_problem
+from trackside.supervisor.host_requests import fulfil
 from trackside.supervisor.inputs import Inputs, Meter
 from trackside.supervisor.logs import LogClock, add_line
 from trackside.supervisor.outcome import (
@@ -135,7 +136,10 @@ class Attempt:
             self._fail(error)
         self.kill()
         self._limits.end()
-        self._end()
+        if why := self.coordination.is_over():
+            self._leave(why)
+        else:
+            self._end()
         return self.record
 
     def kill(self) -> None:
@@ -308,6 +312,7 @@ class Attempt:
         while not isinstance(state := self._sandbox.poll(plan), Exited | Lost):
             until = time.monotonic() + POLL_SECONDS
             while (now := time.monotonic()) < until:
+                self._take_requests()  # before the end: a rule may ask for both
                 if termination.was_requested or self.is_set():
                     termination.request(now)
                     termination.tick(now)
@@ -347,6 +352,11 @@ class Attempt:
         script without an init of ours."""
         is_alone = len(self.coordination.hosts) == 1 and not self.context.spec.is_attached
         return is_alone and not self.rules.is_on and not self._inputs.is_fed
+
+    def _take_requests(self) -> None:
+        with self._unless_disk_full():
+            for request in self.coordination.requests():
+                fulfil(request, self.context.spec, self.folder)
 
     def _do_chores(self, sampler: "MachineSampler | None") -> None:
         self._check_inputs()
@@ -435,7 +445,7 @@ class Attempt:
     # Ending
 
     def _fail(self, error: Exception) -> None:
-        self.record.ended_at = time.time()
+        self.record.note_end()
         ours = isinstance(error, SandboxError)
         category = "InternalServerError" if ours else "ClientError: Data download failed"
         self.record.failure = f"{category}: {error}"
@@ -458,6 +468,14 @@ class Attempt:
             if error:
                 self.record.unsent = error
         self._report.write(Phase.ENDED)
+
+    def _leave(self, why: str) -> None:
+        """The job goes on without this host, or has ended: what it has stays where it is, and
+        nothing of it is published any more."""
+        self._inputs.close()
+        message = f"{self.context.host} has left the job: {why}"
+        logger.error("%s Its files are kept in %s", message, self.folder.root)
+        self._log_at_end(message)
 
     def tick_while_uploading(self) -> None:
         """What the lead does while it waits for uploads, its own or other hosts'."""
@@ -492,7 +510,9 @@ class Attempt:
         """Whether the script must end: the job is being stopped, or another host failed."""
         with self._unless_disk_full():
             self.check_gang()
-        return must_end(self._history(), self.number, self.coordination.ordered_end())
+        if must_end(self._history(), self.number, self.coordination.ordered_end()):
+            return True
+        return bool(self.coordination.is_over())
 
     def _history(self) -> History:
         """The journal, read again only when it has changed."""

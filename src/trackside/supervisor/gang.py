@@ -7,7 +7,7 @@ import socket
 import sys
 import time
 import zlib
-from dataclasses import replace
+from math import inf
 
 from trackside.coordination.coordination import Coordination, Meeting
 from trackside.files import durable
@@ -44,33 +44,37 @@ class Gang:
     def running_seconds(self) -> float:
         """Since the hosts met, by a clock that cannot be set and that outlives the supervisor.
 
-        After a reboot: as the lead last stamped it.
+        On another boot, of this machine or another, it continues from what the lead stamped last.
         """
-        if self._met is not None:
-            return self._met.age_seconds() or 0.0
-        meeting = self._coordination.meeting()
-        if meeting is None:
-            return 0.0
-        now = boot_clock.now()
-        if meeting.boot_id == now.boot_id:
-            self._met = boot_clock.Moment(now.boot_id, meeting.clock)
-        return ran_seconds(meeting, now)
+        if self._met is None:
+            meeting = self._coordination.meeting()
+            if meeting is None:
+                return 0.0
+            now = boot_clock.now()
+            self._met = met_at(meeting, now)
+            if meeting.boot_id != now.boot_id:
+                self._stamped_at = -inf  # a supervisor after this one continues from here
+        return self._met.age_seconds() or 0.0
 
     def stamp(self) -> None:
         """Record from time to time how long the hosts have run."""
-        now = time.monotonic()
+        seconds, now = self.running_seconds(), time.monotonic()
         if now - self._stamped_at < STAMP_SECONDS:
             return
         self._stamped_at = now
-        if meeting := self._coordination.meeting():
-            stamped = replace(meeting, ran=round(self.running_seconds(), 1))
-            self._coordination.write_meeting(stamped)
+        meeting = self._coordination.meeting()
+        if meeting is not None and self._met is not None:
+            boot_id, clock = self._met.boot_id, self._met.seconds
+            ran = round(seconds, 1)
+            self._coordination.write_meeting(Meeting(meeting.master_port, boot_id, clock, ran))
 
 
-def ran_seconds(meeting: Meeting, now: boot_clock.Moment) -> float:
-    """How long ago the hosts met; after a reboot, the last recorded running time. Pure."""
-    age = boot_clock.Moment(meeting.boot_id, meeting.clock).age_at(now)
-    return meeting.ran if age is None else age
+def met_at(meeting: Meeting, now: boot_clock.Moment) -> boot_clock.Moment:
+    """When the hosts met, by the clock of the present boot: on another than theirs, as if they had
+    run without a pause until they were last known to. Pure."""
+    if meeting.boot_id == now.boot_id:
+        return boot_clock.Moment(meeting.boot_id, meeting.clock)
+    return boot_clock.Moment(now.boot_id, now.seconds - meeting.ran)
 
 
 def write_supervisor(folder: HostFolder, nonce: str) -> None:

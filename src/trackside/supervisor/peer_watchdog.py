@@ -44,6 +44,8 @@ class Seen:
     """What is known of one host at one moment."""
 
     supervisor_lives: bool = False
+    can_start: bool = True
+    """Whether the lead can start it again: not on another machine."""
     script_lives: bool = False
     gone_seconds: float = 0.0
     """Seconds since its supervisor was last seen."""
@@ -55,6 +57,8 @@ class Seen:
 def decide(seen: Seen) -> Action:
     if seen.supervisor_lives:
         return Action.LEAVE
+    if not seen.can_start:
+        return Action.LOST
     if seen.script_lives and seen.gone_seconds < KEEPER_SECONDS:
         return Action.LEAVE
     if seen.starts < len(PAUSES_SECONDS):
@@ -99,6 +103,8 @@ class PeerWatchdog:
         found = self._coordination.liveness(host)
         if found.supervisor or _runs(memory.process):
             return Seen(supervisor_lives=True)
+        if not self._coordination.is_one_machine:
+            return Seen(can_start=False)
         now = time.monotonic()
         recent = [moment for moment in memory.started_at if now - moment < WINDOW_SECONDS]
         return Seen(
