@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from benchmarks.drill.simulated_machine import Machine, Process, Script, require
+from trackside.coordination.coordination import EndOrder, Meeting, Why
 from trackside.jobs import reconcile
 from trackside.jobs.reconcile import SeenHost
 from trackside.jobs.start_supervisor import Placed
@@ -17,9 +18,9 @@ from trackside.placement.placement import Exited, Poll, Running
 from trackside.records.hosts import HostRecord, Phase
 from trackside.records.status import Secondary, Status
 from trackside.supervisor import gang, outcome, peer_watchdog, watchdog
-from trackside.supervisor.gang import EndOrder, Why
 from trackside.supervisor.lead import start_again, write_end
 from trackside.supervisor.outcome import Again
+from trackside.system.boot_clock import Moment
 
 LEAD_GONE_SECONDS = 60.0
 
@@ -160,6 +161,7 @@ class Supervisor(Process):
         self._starts: dict[str, list[float]] = {}
         self._lead_seen = self.machine.true_seconds
         self._stamped_at = self.machine.true_seconds
+        self._met: Moment | None = None
 
     def tick(self) -> None:
         job = self.job
@@ -175,6 +177,7 @@ class Supervisor(Process):
             found = self.machine.disk.records.get((self.host, self.number))
             self.record = replace(found) if found else HostRecord()
             self._asked_at = None
+            self._met = None
             self.stage = self._new
         job.words[self.host] = self
         self.stage()
@@ -215,7 +218,7 @@ class Supervisor(Process):
         if self.is_lead and self.number not in self.machine.disk.meetings:
             self.machine.pause()
             now = self.machine.now
-            meeting = gang.Meeting(gang.DEFAULT_PORT, now.boot_id, now.seconds)
+            meeting = Meeting(gang.DEFAULT_PORT, now.boot_id, now.seconds)
             self.machine.disk.meetings[self.number] = meeting
             self.job.met_at[self.number] = self.machine.true_seconds
         self.stage = self._wait_for_all
@@ -363,13 +366,20 @@ class Supervisor(Process):
 
     def _running_seconds(self) -> float:
         meeting = self.machine.disk.meetings.get(self.number)
-        return gang.ran_seconds(meeting, self.machine.now) if meeting else 0.0
+        if meeting is None:
+            return 0.0
+        now = self.machine.now
+        if self._met is None:
+            self._met = gang.met_at(meeting, now)
+            if meeting.boot_id != now.boot_id:
+                self._stamped_at = -inf
+        return self._met.age_at(now) or 0.0
 
     def _stamp(self) -> None:
-        meeting = self.machine.disk.meetings.get(self.number)
-        if meeting and self.machine.true_seconds - self._stamped_at >= gang.STAMP_SECONDS:
+        ran, met = self._running_seconds(), self._met
+        if met and self.machine.true_seconds - self._stamped_at >= gang.STAMP_SECONDS:
             self._stamped_at = self.machine.true_seconds
-            stamped = replace(meeting, ran=self._running_seconds())
+            stamped = Meeting(gang.DEFAULT_PORT, met.boot_id, met.seconds, ran)
             self.machine.disk.meetings[self.number] = stamped
 
     def _look_at_peers(self) -> list[str]:

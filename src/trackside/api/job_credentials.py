@@ -7,13 +7,13 @@ the job's processes in their environment, and is valid until the job has ended.
 import re
 
 from trackside.api.keys import AccessKey, AccessKeys, Rights, UnknownKey
+from trackside.coordination.host_files import first_files
 from trackside.jobs.start_supervisor import Placed
 from trackside.records.journal import Journal
 from trackside.records.layout import Home, JobFolder
 from trackside.records.spec import JOB_NAME
 
 _PREFIX = "TSJOB-"
-_FIRST_HOST, _FIRST_ATTEMPT = "algo-1", 1
 
 
 class JobCredentials:
@@ -57,7 +57,7 @@ class JobCredentials:
         if not re.fullmatch(JOB_NAME, job):
             return None
         folder: JobFolder = self._home.job(job)
-        placed = Placed.read(folder.host(_FIRST_HOST, _FIRST_ATTEMPT).placed)
+        placed = Placed.read(first_files(folder).placed)
         if placed is None or Journal(folder.journal).read().state.is_final:
             return None
         return placed.nonce

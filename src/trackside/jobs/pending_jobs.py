@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from enum import Enum, auto
 
+from trackside.coordination.host_files import files_of
 from trackside.errors import JobFailed, JobNotFound, ObjectNotFound, StorageError
 from trackside.files.permissions import make_folder
 from trackside.jobs.records import publish_journal, publish_spec, read_spec
@@ -113,7 +114,7 @@ def _start(
 ) -> Begun:
     hosts = read_spec(folder).hosts
     for number, host in enumerate(hosts):  # what `reconcile` goes by once the job is `Starting`
-        place = folder.host(host, FIRST_ATTEMPT)
+        place = files_of(folder, host, FIRST_ATTEMPT)
         make_folder(place.root)
         if gpus is not None:
             Placed(nonce=new_nonce(), gpus=tuple(gpus[number :: len(hosts)])).write(place.placed)

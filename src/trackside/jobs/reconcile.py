@@ -11,20 +11,21 @@ from collections.abc import Sequence
 from dataclasses import field, replace
 from math import inf
 
+from trackside.coordination.host_files import files_so_far, first_files, record_of
 from trackside.errors import StorageError
 from trackside.files import damaged_files
 from trackside.jobs.pending_jobs import has_ended_waiting, keep_end
 from trackside.jobs.records import publish_journal, read_folder, read_spec
-from trackside.jobs.start_supervisor import FIRST_ATTEMPT, Launcher, Placed, locked, new_nonce
+from trackside.jobs.start_supervisor import Launcher, Placed, locked, new_nonce
 from trackside.jobs.submit import announced
 from trackside.placement.placement import Exited, Placement, Poll, Running
 from trackside.quick_dataclass import dataclass
-from trackside.records import evaluator_process, hosts, pending_uploads
+from trackside.records import evaluator_process, pending_uploads
 from trackside.records.attached_process import is_elsewhere
 from trackside.records.host_processes import is_supervised, script_lives, supervisor_lives
 from trackside.records.hosts import Phase
 from trackside.records.journal import Journal
-from trackside.records.layout import FIRST_HOST, Home, HostFolder, JobFolder
+from trackside.records.layout import Home, HostFolder, JobFolder
 from trackside.records.status import Secondary, State
 from trackside.system import boot_clock, processes
 
@@ -120,7 +121,7 @@ class Reconciler:
         if self._queued.get(name) == look:
             return None
         self._queued.pop(name, None)
-        if is_elsewhere(folder.host(FIRST_HOST, FIRST_ATTEMPT)):
+        if is_elsewhere(first_files(folder)):
             return None
         state, seen = self._inspect(folder)
         if state.is_queued:
@@ -250,12 +251,12 @@ def _observe_host(
     folder: JobFolder, host: str, attempt: int, placement: Placement, *, is_lead: bool
 ) -> SeenHost:
     # A supervisor continues into the next attempt; it may have died before it wrote there.
-    places = [folder.host(host, number) for number in range(attempt, 0, -1)]
+    places = files_so_far(folder, host, attempt)
     seen = SeenHost(host=host, is_lead=is_lead, attempt=attempt, poll=Running())
     if any(supervisor_lives(place) for place in places):
         return seen  # by its own record: the usual case, and sufficient
     placed = [found for place in places if (found := Placed.read(place.placed))]
-    record = hosts.read(places[0].record)
+    record = record_of(folder, host, attempt)
     revivals, since = recent_revivals(placed[0], boot_clock.now()) if placed else (0, inf)
     return replace(
         seen,
@@ -297,9 +298,7 @@ def _given_up(host: SeenHost, deaths: int) -> str:
 def _sweep(folder: JobFolder, attempt: int) -> None:
     """The script may have outlived its supervisors; a finished job has no processes."""
     for path in folder.hosts.iterdir():
-        for number in range(attempt, 0, -1):
-            intent = damaged_files.read_object(
-                folder.host(path.name, number).sandbox / "intent.json"
-            )
+        for place in files_so_far(folder, path.name, attempt):
+            intent = damaged_files.read_object(place.sandbox / "intent.json")
             if intent is not None and isinstance(intent.get("mark"), str):
                 processes.sweep(intent["mark"])

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from trackside.coordination.host_files import files_of
 from trackside.errors import (
     DamagedJob,
     InvalidSpec,
@@ -149,7 +150,7 @@ def _metrics_file(record: Record, host: str, home: Home) -> tuple[str, bytes]:
     if record.folder is None:
         uri = f"{record.keys.metrics}/{host}.json"
         return uri, fetch(uri, home)
-    path = record.folder.host(host, record.history.attempt).metrics / f"{host}.json"
+    path = files_of(record.folder, host, record.history.attempt).metrics / f"{host}.json"
     return str(path), path.read_bytes()
 
 

@@ -13,6 +13,7 @@ from dataclasses import asdict, field, replace
 from pathlib import Path
 from subprocess import SubprocessError
 
+from trackside.coordination.host_files import files_of
 from trackside.errors import JobError, JobFailed
 from trackside.files import damaged_files, durable
 from trackside.files.permissions import make_folder
@@ -73,7 +74,7 @@ class Launcher:
 
         `JobError` when the system refuses to start a process.
         """
-        place = folder.host(host, attempt)
+        place = files_of(folder, host, attempt)
         make_folder(place.root)
         intent = replace(placed, handle=None)
         if Placed.read(place.placed) != intent:
@@ -101,7 +102,7 @@ def start_all(launcher: Launcher, folder: JobFolder, hosts: Sequence[str]) -> No
     `JobFailed` when the system refuses to start one: the job has ended then.
     """
     for host in hosts:
-        placed = Placed.read(folder.host(host, FIRST_ATTEMPT).placed)
+        placed = Placed.read(files_of(folder, host, FIRST_ATTEMPT).placed)
         try:
             launcher.start(folder, host, FIRST_ATTEMPT, placed or Placed(nonce=new_nonce()))
         except JobError as error:

@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from trackside.coordination.host_files import files_of
 from trackside.errors import (
     CurvesTaken,
     DiskFull,
@@ -138,7 +139,7 @@ class Submission:
         if self.caller is None:
             journal.note_run_as(self.launcher.run_as.choose(local_owner()))
         for host in self.spec.hosts:
-            place = draft.host(host, FIRST_ATTEMPT)
+            place = files_of(draft, host, FIRST_ATTEMPT)
             make_folder(place.root)
             Placed(nonce=new_nonce()).write(place.placed)
             if self.caller is not None:

@@ -1,5 +1,6 @@
 """A host's progress: its supervisor's record, for the other hosts and for readers."""
 
+import time
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Any
 
 from trackside.files import damaged_files, durable
 from trackside.files.json_record import Moment, record
+from trackside.system import boot_clock
 
 
 class Phase(StrEnum):
@@ -75,6 +77,8 @@ class HostRecord:
     """The script's own exit code, a signal as its negative number; None while unknown."""
     ended_at: Moment = 0.0
     """When the script was seen to have ended (seconds since the epoch)."""
+    ended: boot_clock.Moment | None = None
+    """The same by a clock that is common to the hosts of one machine, and to no others."""
     lost: str = ""
     """Why there is no exit code although the script is gone, without being at fault."""
     failure: str = ""
@@ -96,6 +100,10 @@ class HostRecord:
     @property
     def went_wrong(self) -> bool:
         return bool(self.failure or self.lost)
+
+    def note_end(self) -> None:
+        """The script was seen to have ended now."""
+        self.ended_at, self.ended = time.time(), boot_clock.now()
 
 
 def write(path: Path, host: HostRecord) -> None:

@@ -181,6 +181,11 @@ class JobFolder:
         return self.root / "journal.jsonl"
 
     @property
+    def group(self) -> Path:
+        """Where the hosts of the group are; absent when all are on this machine: `group`."""
+        return self.root / "group.json"
+
+    @property
     def lock(self) -> Path:
         """Held by the process that starts this job's supervisors, so that no other does."""
         return self.root / ".lock"
@@ -201,6 +206,10 @@ class JobFolder:
     def end_order(self, attempt: int) -> Path:
         """Why all hosts of the attempt must end; while it is absent, they continue."""
         return self.gang / f"{attempt}.end.json"
+
+    def requests(self, host: str) -> Path:
+        """A folder for what the host is asked to do, a file for each request."""
+        return self.root / "requests" / host
 
     def host(self, host: str, attempt: int) -> "HostFolder":
         return HostFolder(self.hosts / host / str(attempt))
