@@ -6,9 +6,9 @@ from collections import Counter
 
 from benchmarks.drill.simulated_job import Job, Supervisor
 from benchmarks.drill.simulated_machine import Script, require
+from trackside.coordination.coordination import Why
 from trackside.records.journal import RETRY, History
 from trackside.records.status import State, Status
-from trackside.supervisor.gang import Why
 
 _MOST_LINES = 400
 

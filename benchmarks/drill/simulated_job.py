@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from benchmarks.drill.simulated_machine import Machine, Process, Script, require
+from trackside.coordination.coordination import EndOrder, Meeting, Why
 from trackside.jobs import reconcile
 from trackside.jobs.reconcile import SeenHost
 from trackside.jobs.start_supervisor import Placed
@@ -17,7 +18,6 @@ from trackside.placement.placement import Exited, Poll, Running
 from trackside.records.hosts import HostRecord, Phase
 from trackside.records.status import Secondary, Status
 from trackside.supervisor import gang, outcome, peer_watchdog, watchdog
-from trackside.supervisor.gang import EndOrder, Why
 from trackside.supervisor.lead import start_again, write_end
 from trackside.supervisor.outcome import Again
 
@@ -215,7 +215,7 @@ class Supervisor(Process):
         if self.is_lead and self.number not in self.machine.disk.meetings:
             self.machine.pause()
             now = self.machine.now
-            meeting = gang.Meeting(gang.DEFAULT_PORT, now.boot_id, now.seconds)
+            meeting = Meeting(gang.DEFAULT_PORT, now.boot_id, now.seconds)
             self.machine.disk.meetings[self.number] = meeting
             self.job.met_at[self.number] = self.machine.true_seconds
         self.stage = self._wait_for_all

@@ -12,10 +12,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from trackside.coordination.coordination import EndOrder, Meeting
 from trackside.jobs.start_supervisor import Placed
 from trackside.records.hosts import HostRecord
 from trackside.records.journal import History, Journal, fold_lines
-from trackside.supervisor.gang import EndOrder, Meeting
 from trackside.system.boot_clock import Moment
 
 DAY_SECONDS = 86_400.0

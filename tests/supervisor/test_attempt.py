@@ -100,7 +100,7 @@ def test_a_start_that_waits_for_space_can_be_stopped(tmp_path, monkeypatch):
 
 def _lead(home: Path) -> float:
     """By how much the checkpoints lag more than whatever else lags most."""
-    syncs = attempt(home).gang.records()["algo-1"].syncs
+    syncs = attempt(home).coordination.records()["algo-1"].syncs
     lags = {name: state.lag_seconds for name, state in syncs.items()}
     return lags.pop("/opt/ml/checkpoints", 0.0) - max(lags.values(), default=0.0)
 

@@ -2,9 +2,9 @@
 
 import pytest
 
+from trackside.coordination.coordination import EndOrder, Why
 from trackside.records.hosts import HostRecord, Phase
 from trackside.records.status import FIRST, Secondary
-from trackside.supervisor.gang import EndOrder, Why
 from trackside.supervisor.outcome import (
     REASON_LENGTH,
     Again,

@@ -202,6 +202,10 @@ class JobFolder:
         """Why all hosts of the attempt must end; while it is absent, they continue."""
         return self.gang / f"{attempt}.end.json"
 
+    def requests(self, host: str) -> Path:
+        """A folder for what the host is asked to do, a file for each request."""
+        return self.root / "requests" / host
+
     def host(self, host: str, attempt: int) -> "HostFolder":
         return HostFolder(self.hosts / host / str(attempt))
 

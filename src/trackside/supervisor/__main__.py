@@ -14,7 +14,6 @@ from pathlib import Path
 
 from trackside.files import disk_space
 from trackside.records import pending_uploads
-from trackside.records.host_processes import supervisor_lives
 from trackside.records.job_updates import with_updates
 from trackside.records.journal import Journal
 from trackside.records.layout import JobFolder
@@ -90,7 +89,7 @@ def _go_on(context: Context) -> bool:
     now = replace(context, spec=with_updates(context.spec, history).spec)
     attempt = Attempt(now, history.attempt)
     attempt.run()
-    if not attempt.gang.is_lead:
+    if not attempt.coordination.is_lead:
         return not _wait_for_the_lead(attempt)
     from trackside.supervisor.lead import conclude  # packing: 25 ms the start can do without
 
@@ -102,7 +101,10 @@ def _finish_ending(context: Context, number: int) -> None:
     """The lead's predecessor may have died between the final status and the last upload."""
     attempt = Attempt(context, number)
     home = context.settings.layout
-    if attempt.gang.is_lead and pending_uploads.keeps_files(home, context.spec.name) is not None:
+    if (
+        attempt.coordination.is_lead
+        and pending_uploads.keeps_files(home, context.spec.name) is not None
+    ):
         from trackside.supervisor.lead import wind_up
 
         wind_up(attempt, time.monotonic() + context.settings.upload_deadline_seconds)
@@ -119,15 +121,12 @@ def _end_earlier(context: Context) -> None:
 
 def _wait_for_the_lead(attempt: Attempt) -> bool:
     """Until the job has ended or another attempt starts. False when the lead is gone for good."""
-    lead = attempt.gang.folder_of(attempt.gang.hosts[0])
-    seen = time.monotonic()
+    coordination = attempt.coordination
     while True:
         history = attempt.context.journal.read()
         if history.state.is_final or history.attempt != attempt.number:
             return True
-        if supervisor_lives(lead) is not False:
-            seen = time.monotonic()
-        elif time.monotonic() - seen > LEAD_GONE_SECONDS:
+        if coordination.liveness(coordination.hosts[0]).silent_seconds > LEAD_GONE_SECONDS:
             logger.error("the lead is gone; the next command that reads the job restarts it")
             return False
         time.sleep(0.1)

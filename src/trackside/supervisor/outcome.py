@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 
+from trackside.coordination.coordination import EndOrder, Why
 from trackside.quick_dataclass import dataclass
 from trackside.records.hosts import HostRecord
 from trackside.records.journal import History
 from trackside.records.status import Secondary, State, Status
-from trackside.supervisor.gang import EndOrder, Why
 from trackside.texts.truncation import shortened
 
 REASON_LENGTH = 1024

@@ -14,14 +14,13 @@ from enum import Enum, auto
 from math import inf
 from typing import Any
 
+from trackside.coordination.coordination import Coordination
 from trackside.files import durable
 from trackside.quick_dataclass import dataclass
-from trackside.records.host_processes import script_lives, supervisor_lives
 from trackside.records.hosts import Phase
 from trackside.records.layout import HostFolder
 from trackside.settings import VISIBLE_GPUS
 from trackside.supervisor.context import Context
-from trackside.supervisor.gang import Gang
 from trackside.system import processes
 
 logger = logging.getLogger(__name__)
@@ -70,22 +69,21 @@ def decide(seen: Seen) -> Action:
 class _Memory:
     """The lead's state for one host. Times are monotonic."""
 
-    seen_at: float = field(default_factory=time.monotonic)
     started_at: list[float] = field(default_factory=list)
     process: subprocess.Popen[bytes] | None = None
 
 
 class PeerWatchdog:
-    def __init__(self, context: Context, gang: Gang) -> None:
+    def __init__(self, context: Context, coordination: Coordination) -> None:
         self._context = context
-        self._gang = gang
+        self._coordination = coordination
         self._memories: dict[str, _Memory] = {}
 
     def check(self) -> list[str]:
         """Restart supervisors that died; returns the lost hosts."""
         lost = []
-        for host, record in self._gang.records().items():
-            if host == self._gang.host or record.phase is Phase.ENDED:
+        for host, record in self._coordination.records().items():
+            if host == self._coordination.host or record.phase is Phase.ENDED:
                 continue
             match decide(self._see(host)):
                 case Action.START:
@@ -98,17 +96,14 @@ class PeerWatchdog:
         memory = self._memories.setdefault(host, _Memory())
         if memory.process is not None:
             memory.process.poll()  # so that no zombie is taken for it
-        now = time.monotonic()
-        folders = self._folders(host)
-        lives = [supervisor_lives(folder) for folder in folders]
-        # One without a record yet is starting: it was started before this attempt.
-        if any(lives) or all(each is None for each in lives) or _runs(memory.process):
-            memory.seen_at = now
+        found = self._coordination.liveness(host)
+        if found.supervisor or _runs(memory.process):
             return Seen(supervisor_lives=True)
+        now = time.monotonic()
         recent = [moment for moment in memory.started_at if now - moment < WINDOW_SECONDS]
         return Seen(
-            script_lives=script_lives(folders[0]),
-            gone_seconds=now - memory.seen_at,
+            script_lives=bool(found.script),
+            gone_seconds=found.silent_seconds,
             starts=len(recent),
             since_start_seconds=now - recent[-1] if recent else inf,
         )
@@ -116,7 +111,7 @@ class PeerWatchdog:
     def _folders(self, host: str) -> list[HostFolder]:
         """Of this and all earlier attempts: a supervisor continues from one into the next."""
         folder = self._context.folder
-        return [folder.host(host, number) for number in range(self._gang.attempt, 0, -1)]
+        return [folder.host(host, number) for number in range(self._coordination.attempt, 0, -1)]
 
     def _start(self, host: str) -> None:
         place, *_ = folders = self._folders(host)
