@@ -334,7 +334,13 @@ class Host:
                 self._repeat(event)
 
     def _repeat(self, event: Event) -> None:
-        self._later((0.1, 3.0, 30.0), lambda: self._run(self._feed(event)))
+        def again() -> None:
+            if self.is_stalled:  # it handles one thing after the other
+                self._repeat(event)
+            else:
+                self._run(self._feed(event))
+
+        self._later((0.1, 3.0, 30.0), again)
 
     def _stall(self, waiting: list[Command]) -> None:
         self.is_stalled = True
@@ -404,6 +410,7 @@ class Host:
         if self.world.happens("answer lost", 0.01):
             raise StoreAway
         content = command.content
+        assert not isinstance(content, StoredRequest)
         number = content.version if isinstance(content, JournalCopy) else content.beat
         return Stored(command.name, etag, number)
 

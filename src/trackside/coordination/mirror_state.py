@@ -189,6 +189,13 @@ class JournalRead:
 
 
 @dataclass(frozen=True, slots=True)
+class Asked:
+    """Requests of this host's processes to other hosts that are not known to have arrived."""
+
+    requests: tuple[StoredRequest, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Listed:
     """All names below `coordination/`, with their etags."""
 
@@ -221,7 +228,7 @@ class Stored:
     name: str
     etag: str | None
     number: int
-    """Its beat, or the journal's version."""
+    """Its beat, or the journal's version; 0 of a request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,6 +258,7 @@ class Close:
 Event = (
     Tick
     | Told
+    | Asked
     | JournalRead
     | Listed
     | Got
@@ -280,7 +288,7 @@ class Get:
 @dataclass(frozen=True, slots=True)
 class Put:
     name: str
-    content: Document | JournalCopy
+    content: Document | JournalCopy | StoredRequest
     replaces: str | None = None
     """The journal's alone: its etag, '' for none. Other objects have one writer."""
 
@@ -322,6 +330,13 @@ class Deliver:
 
 
 @dataclass(frozen=True, slots=True)
+class Forget:
+    """Remove the file of a request to another host: it has arrived."""
+
+    identifier: str
+
+
+@dataclass(frozen=True, slots=True)
 class StopJob:
     """By the lead, in its journal; repeated, it does nothing."""
 
@@ -336,5 +351,14 @@ class KeepGeneration:
 
 
 Remote = List | Get | Put | Delete
-Local = WriteJournal | WriteRecord | WriteOrder | WriteMeeting | Deliver | StopJob | KeepGeneration
+Local = (
+    WriteJournal
+    | WriteRecord
+    | WriteOrder
+    | WriteMeeting
+    | Deliver
+    | Forget
+    | StopJob
+    | KeepGeneration
+)
 Command = Remote | Local

@@ -28,6 +28,7 @@ from trackside.coordination.mirror_state import (
     PUT_SECONDS,
     SILENT_BEATS,
     STEP_SECONDS,
+    Asked,
     Close,
     Command,
     Conflict,
@@ -36,6 +37,7 @@ from trackside.coordination.mirror_state import (
     Deliver,
     Event,
     Failed,
+    Forget,
     Get,
     Got,
     JournalRead,
@@ -73,17 +75,14 @@ def step(plan: Plan, state: State, event: Event, now: float) -> Result:
             return _tick(plan, state, now)
         case Told() | JournalRead():
             return _own_change(plan, state, event), []
+        case Asked():
+            return _asked(plan, state, event)
         case Listed():
             return _listed(plan, state, event, now)
         case Got() | Unchanged():
             return _got(plan, state, event, now)
-        case Stored():
-            return _stored(plan, state, event), []
-        case Conflict():
-            return state, [Get(EPOCH, state.epoch_etag), Get(JOURNAL)]
-        case Deleted():
-            is_swept = state.is_closing and plan.own_name in event.names
-            return replace(state, is_swept=state.is_swept or is_swept), []
+        case Stored() | Deleted() | Conflict():
+            return _written(plan, state, event)
         case Failed():
             return _failed(plan, state, now), []
         case Close():
@@ -220,6 +219,21 @@ def _own_change(plan: Plan, state: State, event: Told | JournalRead) -> State:
     )
 
 
+def _asked(plan: Plan, state: State, event: Asked) -> Result:
+    """The lead tells other hosts itself; the others ask through the store. The file of a request is
+    kept until it has arrived."""
+    commands: list[Command] = []
+    for request in event.requests:
+        if request.id in state.handled:
+            commands.append(Forget(request.id))
+        elif not plan.is_lead and state.is_joined and not state.num_failures:
+            commands.append(Put(request_name(request.id), request))
+        elif plan.is_lead and request.id not in state.forwarded:
+            forwarded = {**state.forwarded, request.id: request}
+            state = replace(state, forwarded=forwarded, is_dirty=True)
+    return state, commands
+
+
 def _close(plan: Plan, state: State) -> Result:
     state = replace(state, is_closing=True)
     if not state.is_joined or state.is_swept:
@@ -264,12 +278,19 @@ def _jitter(plan: Plan, number: int) -> float:
     return 0.5 + zlib.crc32(f"{plan.instance}/{number}".encode()) / 2**33
 
 
-def _stored(plan: Plan, state: State, event: Stored) -> State:
+def _written(plan: Plan, state: State, event: Stored | Deleted | Conflict) -> Result:
+    if isinstance(event, Conflict):
+        return state, [Get(EPOCH, state.epoch_etag), Get(JOURNAL)]
+    if isinstance(event, Deleted):
+        is_swept = state.is_closing and plan.own_name in event.names
+        return replace(state, is_swept=state.is_swept or is_swept), []
     if event.name == JOURNAL:
-        return replace(state, stored_version=event.number, stored_etag=event.etag)
+        return replace(state, stored_version=event.number, stored_etag=event.etag), []
     if event.name == plan.own_name and event.number == state.beat:
-        return replace(state, own_etag=event.etag)
-    return state
+        return replace(state, own_etag=event.etag), []
+    if identifier := request_id(event.name):
+        return _handled(state, identifier), [Forget(identifier)]
+    return state, []
 
 
 def _looked(plan: Plan, state: State, now: float, seen: Collection[str] = ()) -> State:
@@ -313,7 +334,9 @@ def _listed(plan: Plan, state: State, event: Listed, now: float) -> Result:
         commands.append(Get(plan.own_name))
     commands += map(Get, changed.values())
     commands += _listed_requests(state, names)
-    if is_same_epoch and state.is_journal_read and state.journal.version > state.stored_version:
+    if not is_same_epoch:
+        return state, commands
+    if state.journal.version > state.stored_version:
         commands.append(Put(JOURNAL, state.journal, state.stored_etag or ""))
     elif state.is_closing and state.journal.is_final:
         return state, [_sweep(plan, names)]
@@ -336,7 +359,7 @@ def _is_done(state: State, identifier: str) -> bool:
 def _sweep(plan: Plan, names: Mapping[str, str | None]) -> Delete:
     """The job has ended, and its journal is stored: the rest is of no use to anybody."""
     ours = (plan.own_name, host_name(plan.epoch, plan.host))
-    return Delete(tuple({*names, *ours} - {EPOCH}))
+    return Delete(tuple(sorted({*names, *ours} - {EPOCH})))
 
 
 # What was read
@@ -346,11 +369,8 @@ def _got(plan: Plan, state: State, event: Got | Unchanged, now: float) -> Result
     name = event.name
     if state.over:
         return state, []
-    if not plan.is_lead and name == lead_name(plan.epoch) and state.is_joined:
-        state = _looked(plan, state, now)
-        if isinstance(event, Got):
-            return _got_lead(plan, state, event, now)
-        return _over_if_lead_is_lost(plan, state), []
+    if not plan.is_lead and name == lead_name(plan.epoch):
+        return _looked_at_lead(plan, state, event, now)
     if isinstance(event, Unchanged):
         return state, []
     if name == EPOCH:
@@ -443,17 +463,28 @@ def _recover(plan: Plan, state: State, found: Document) -> Result:
 # The other hosts read what the lead says
 
 
+def _looked_at_lead(plan: Plan, state: State, event: Got | Unchanged, now: float) -> Result:
+    if not state.is_joined:
+        return state, []
+    is_due = state.is_looking
+    commands: list[Command] = []
+    state = _looked(plan, state, now)
+    if isinstance(event, Got):
+        state, commands = _got_lead(plan, state, event, now)
+    if is_due and not commands:  # else the answer to a look elsewhere comes first
+        state = _over_if_lead_is_lost(plan, state)
+    return state, commands
+
+
 def _got_lead(plan: Plan, state: State, event: Got, now: float) -> Result:
     found, peer = event.content, state.peer(plan.lead)
     if not isinstance(found, Document):
         if peer.etag is not None:  # it was there until now: perhaps the job has ended
             state = replace(state, looked_at=None)
         state = _with_peer(state, plan.lead, replace(peer, etag=event.etag))
-        state, looks = _look_elsewhere(plan, state, now)
-        return (state, looks) if looks else (_over_if_lead_is_lost(plan, state), [])
+        return _look_elsewhere(plan, state, now)
     if peer.heard is not None and found.order_key <= peer.heard.order_key:
-        state = _with_peer(state, plan.lead, replace(peer, etag=event.etag))
-        return _over_if_lead_is_lost(plan, state), []
+        return _with_peer(state, plan.lead, replace(peer, etag=event.etag)), []
     peer = Peer(heard=found, heard_at=now, etag=event.etag)
     state = _with_peer(state, plan.lead, peer)
     if found.over:
@@ -540,7 +571,7 @@ def _taken(state: State, found: Document) -> Result:
         state = _handled(state, each)
     left = {key: each for key, each in state.forwarded.items() if key not in done}
     state = replace(state, forwarded=left, is_dirty=True)
-    return state, [Delete(tuple(map(request_name, done)))]
+    return state, [*map(Forget, done), Delete(tuple(map(request_name, done)))]
 
 
 def _got_request(plan: Plan, state: State, event: Got) -> Result:

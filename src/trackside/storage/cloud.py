@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import obstore
-from obstore.exceptions import BaseError
+from obstore.exceptions import BaseError, NotModifiedError
 from obstore.store import GCSStore
 
 from trackside.errors import (
@@ -91,6 +91,20 @@ class CloudStore(Store):
             return b""
         with errors_named(self._label, key):
             return result.bytes().to_bytes()
+
+    def get_newer(self, key: str, than: str | None) -> tuple[bytes, str | None] | None:
+        """In one request, with If-None-Match."""
+        check_key(key)
+        options: GetOptions = {} if than is None else {"if_none_match": f'"{than}"'}
+        with errors_named(self._label, key):
+            try:
+                result = obstore.get(self._inner, key, options=options)
+            except NotModifiedError:
+                return None
+            etag = _unquoted(result.meta["e_tag"])
+            if than is not None and etag == than:
+                return None  # some servers ignore the condition
+            return result.bytes().to_bytes(), etag
 
     def read(
         self, key: str, start: int = 0, end: int | None = None, *, etag: str | None = None

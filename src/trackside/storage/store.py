@@ -68,6 +68,13 @@ class Store(ABC):
         still that version: parts of two versions never end up in one file.
         """
 
+    def get_newer(self, key: str, than: str | None) -> tuple[bytes, str | None] | None:
+        """A small object and its etag; None if it still has the etag `than`."""
+        entry = self.stat(key)
+        if than is not None and entry.etag == than:
+            return None
+        return self.get(key, etag=entry.etag), entry.etag
+
     @abstractmethod
     def read(
         self, key: str, start: int = 0, end: int | None = None, *, etag: str | None = None
