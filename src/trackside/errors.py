@@ -8,6 +8,7 @@ TracksideError
 │   ├── UnknownScheme
 │   ├── ObjectNotFound
 │   ├── ObjectChanged       another version than the one expected
+│   ├── EpochOver           a newer group of hosts has taken the job over
 │   ├── AccessRefused
 │   ├── StoreUnreachable
 │   ├── InvalidKey
@@ -136,6 +137,12 @@ class ObjectChanged(StorageError):
     """The object is no longer the version that was listed. Listing and reading again helps."""
 
     code = "object_changed"
+
+
+class EpochOver(StorageError):
+    """A newer group of hosts has taken a job over: this one publishes nothing."""
+
+    code = "epoch_over"
 
 
 class AccessRefused(StorageError):

@@ -204,6 +204,11 @@ class JobFolder:
         """Why all hosts of the attempt must end; while it is absent, they continue."""
         return self.gang / f"{attempt}.end.json"
 
+    @property
+    def mirror(self) -> Path:
+        """What a host that coordinates through storage must know after a restart."""
+        return self.root / "mirror.json"
+
     def requests(self, host: str) -> Path:
         """A folder for what the host is asked to do, a file for each request."""
         return self.root / "requests" / host
@@ -502,6 +507,11 @@ class JobKeys:
     def artifacts(self) -> str:
         """Checksums and sizes of what was published: written last."""
         return f"{self.prefix}/trackside/artifacts.json"
+
+    @property
+    def coordination(self) -> str:
+        """A folder for what hosts without a common disk tell each other while the job runs."""
+        return f"{self.prefix}/coordination"
 
     @property
     def logs(self) -> str:

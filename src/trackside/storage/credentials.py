@@ -76,6 +76,11 @@ def s3_access(
     return _access(environ, profile, endpoint)
 
 
+def surroundings() -> Mapping[str, str]:
+    """The variables in which EKS, ECS and EC2 name their providers of credentials."""
+    return os.environ
+
+
 def store_access(environ: Mapping[str, str]) -> S3Access:
     """To the store that a server forwards requests to: AWS if no endpoint is set."""
     access = s3_access({**environ, "TRACKSIDE_S3": environ.get("TRACKSIDE_S3") or "aws"})
