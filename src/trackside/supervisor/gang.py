@@ -6,9 +6,8 @@ placement without a shared folder only replaces this module's files.
 
 import os
 import socket
-import sys
 import time
-import zlib
+from contextlib import suppress
 from dataclasses import asdict, replace
 from enum import StrEnum
 from pathlib import Path
@@ -16,12 +15,16 @@ from pathlib import Path
 from trackside.files import damaged_files, durable
 from trackside.quick_dataclass import dataclass
 from trackside.records import hosts
+from trackside.records.group import GroupRecord, group_of
 from trackside.records.hosts import HostRecord, Phase
 from trackside.records.layout import HostFolder, JobFolder
 from trackside.records.spec import JobSpec
 from trackside.system import boot_clock, processes
 
 DEFAULT_PORT = 7777
+_PORTS = range(10_000, 32_768)
+"""Below those of outgoing connections on Linux."""
+_MOST_PROBES = 20
 STAMP_SECONDS = 60.0
 """How often the lead records how long the hosts have run, for the time after a reboot."""
 
@@ -96,7 +99,7 @@ class Gang:
         """The lead writes what all hosts need to agree on, once per attempt; see `make_durable`."""
         if self._meeting() is None:
             now = boot_clock.now()
-            met = Meeting(_free_port(), now.boot_id, now.seconds)
+            met = Meeting(master_port(group_of(self.folder, self.hosts)), now.boot_id, now.seconds)
             durable.write_json(self._meeting_path, asdict(met), lasts=False)
 
     def make_durable(self) -> None:
@@ -157,24 +160,18 @@ def write_supervisor(folder: HostFolder, nonce: str) -> None:
     durable.write_json(folder.supervisor, {**asdict(processes.myself()), "nonce": nonce})
 
 
-def addresses(job: str, host_names: tuple[str, ...]) -> dict[str, str]:
-    """A loopback address for every host, distinct from other jobs' where possible."""
-    if sys.platform != "linux":  # elsewhere only 127.0.0.1 is available
-        return dict.fromkeys(host_names, "127.0.0.1")
-    number = zlib.crc32(job.encode())
-    first, second = 1 + number % 254, number // 254 % 250
-    return {
-        host: f"127.{first}.{second + index // 250}.{1 + index % 250}"
-        for index, host in enumerate(host_names)
-    }
+def master_port(group: GroupRecord) -> int:
+    """For the lead, at the moment when the scripts start: the contract's port where its machine is
+    its own, and any free one where several jobs share a machine.
 
-
-def interface_name() -> str:
-    return "lo" if sys.platform == "linux" else "lo0"
-
-
-def _free_port() -> int:
-    """Any free one rather than the contract's 7777: several jobs share this machine."""
+    Not one that the kernel gives to connections: it might be taken before the script listens.
+    """
+    if not group.is_one_machine:
+        return DEFAULT_PORT
+    for _ in range(_MOST_PROBES):
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("", _PORTS[int.from_bytes(os.urandom(4)) % len(_PORTS)]))
+            return int(probe.getsockname()[1])
     with socket.socket() as probe:
         probe.bind(("", 0))
         return int(probe.getsockname()[1])
