@@ -82,9 +82,9 @@ class ToyPlacement(Placement):
         for name in _hosts(folder):
             if host in (None, name) and (identity := _identity(folder, name)) is not None:
                 processes.send_signal(identity, signal.SIGKILL if force else signal.SIGTERM)
-        if force and host is None:
+        if force and host is None and folder.exists():
             (folder / "bundle.json").unlink(missing_ok=True)  # it has secrets
-            (folder / "cancelled").touch() if folder.exists() else None
+            (folder / "cancelled").touch()
 
     def _begin(self, folder: Path) -> None:
         """What the engine of a real cluster does by itself, once machines are free."""

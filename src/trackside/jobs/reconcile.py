@@ -16,7 +16,7 @@ from math import inf
 from trackside.errors import StorageError
 from trackside.files import damaged_files
 from trackside.jobs.pending_jobs import has_ended_waiting, keep_end
-from trackside.jobs.reconcile_elsewhere import GroupReconciler, is_elsewhere
+from trackside.jobs.reconcile_elsewhere import Beat, GroupReconciler, is_elsewhere
 from trackside.jobs.records import publish_journal, read_folder, read_spec
 from trackside.jobs.revivals import MAX_REVIVALS as MAX_REVIVALS
 from trackside.jobs.revivals import recent_revivals as recent_revivals
@@ -118,6 +118,8 @@ class Reconciler:
     """Size and mtime of the journals of jobs that were queued when last read."""
     _pulses: dict[str, evaluator_process.Pulse] = field(default_factory=dict, compare=False)
     """Evaluators that continue after their job's end."""
+    _beats: dict[str, Beat] = field(default_factory=dict, compare=False)
+    """Of leads on other machines."""
     _away: dict[str, float] = field(default_factory=dict, compare=False)
     """Output locations that could not be reached, and when to retry them."""
 
@@ -140,7 +142,7 @@ class Reconciler:
         _say_why_it_waits(folder, seen)
         if not decide(state, seen):
             return None
-        group = GroupReconciler.of(folder, self.home, self.launcher)
+        group = GroupReconciler.of(folder, self.home, self.launcher, self._beats)
         return self._restore(folder) if group is None else group.reconcile()
 
     def _restore(self, folder: JobFolder) -> None:

@@ -6,6 +6,7 @@ acts. A group whose lead is gone is placed anew as a whole, in the job's next at
 """
 
 import logging
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -27,6 +28,16 @@ from trackside.records.status import Secondary, State, Status
 from trackside.system import boot_clock
 
 logger = logging.getLogger(__name__)
+
+SILENT_SECONDS = 30.0
+"""How long a lead is silent, by this process's own clock, before a group is placed in its stead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    content: bytes
+    seen_at: float
+    """When it was first seen: monotonic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +87,17 @@ class GroupReconciler:
     home: Home
     launcher: Launcher
     spec: JobSpec
+    beats: dict[str, "Beat"]
+    """The last heartbeat that this process has seen of each job's lead."""
 
     @classmethod
-    def of(cls, folder: JobFolder, home: Home, launcher: Launcher) -> "GroupReconciler | None":
+    def of(
+        cls, folder: JobFolder, home: Home, launcher: Launcher, beats: dict[str, "Beat"]
+    ) -> "GroupReconciler | None":
         """None for a job whose supervisors work in this folder."""
         if not is_elsewhere(folder, launcher):
             return None
-        return cls(folder, home, launcher, read_spec(folder))
+        return cls(folder, home, launcher, read_spec(folder), beats)
 
     def reconcile(self) -> None:
         """Does nothing when another process is doing it. A `StorageError` when the job's state
@@ -93,12 +108,27 @@ class GroupReconciler:
             history = update_journal(self.folder, self.spec, self.home)
             placed = Placed.read(self.folder)
             polls = {} if placed is None else self.launcher.poll(placed)
-            match decide(history.state, placed, polls, boot_clock.now()):
+            action = decide(history.state, placed, polls, boot_clock.now())
+            if action is not None and placed is not None and self._may_live(placed):
+                return
+            match action:
                 case End(to=to, reason=reason):
                     self._free(placed)
                     self._end(to, reason)
                 case Place():
                     self._place(placed, history)
+
+    def _may_live(self, placed: Placed) -> bool:
+        """Whether the lead gives signs of life though the placement says that it is gone: it may
+        have been started again on its machine. A lead that never gave any is gone."""
+        content = lead_beat(self.spec, self.home, placed.epoch) if placed.started else None
+        if content is None:
+            return False
+        last = self.beats.get(self.spec.name)
+        if last is None or last.content != content:
+            self.beats[self.spec.name] = Beat(content, time.monotonic())
+            return True
+        return time.monotonic() - last.seen_at < SILENT_SECONDS
 
     def _place(self, placed: Placed | None, history: History) -> None:
         journal = Journal(self.folder.journal)
@@ -140,6 +170,14 @@ class GroupReconciler:
     def _end(self, to: Secondary, reason: str | None) -> None:
         Journal(self.folder.journal).try_move(to, reason=reason)
         publish_journal(self.folder, self.home)
+
+
+def lead_beat(spec: JobSpec, home: Home, epoch: int) -> bytes | None:
+    """What the lead of this group last wrote for the others; it changes every few seconds."""
+    try:
+        return fetch(f"{JobKeys.of(spec).coordination}/{epoch}/lead.json", home)
+    except ObjectNotFound:
+        return None
 
 
 def is_elsewhere(folder: JobFolder, launcher: Launcher) -> bool:

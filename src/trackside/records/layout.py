@@ -506,6 +506,11 @@ class JobKeys:
         return f"{self.prefix}/trackside/artifacts.json"
 
     @property
+    def coordination(self) -> str:
+        """A folder for what hosts without a common disk tell each other while the job runs."""
+        return f"{self.prefix}/coordination"
+
+    @property
     def logs(self) -> str:
         """A folder per host, with the chunks of `log_lines`."""
         return f"{self.prefix}/trackside/logs"

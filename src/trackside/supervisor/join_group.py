@@ -25,7 +25,6 @@ from trackside.records.group import (
     loopback_interface,
     read_group,
 )
-from trackside.records.journal import Journal, fold_lines
 from trackside.records.layout import JobFolder
 from trackside.records.spec import JobSpec
 from trackside.settings import Settings
@@ -171,8 +170,7 @@ def _continue(folder: JobFolder, bundle: Bundle, group: GroupRecord) -> None:
         )
     if before.epoch > group.epoch:
         raise JobError(f"Group {group.epoch} of the job is over: group {before.epoch} has begun.")
-    journal = bundle.journal.encode()
-    if fold_lines(journal.split(b"\n")[:-1]).version > Journal(folder.journal).read().version:
-        durable.write_bytes(folder.journal, journal)
+    if before.epoch < group.epoch:  # its journal is over; of the same group, ours is the newer one
+        durable.write_bytes(folder.journal, bundle.journal.encode())
     if before != group:
         group.write(folder)
