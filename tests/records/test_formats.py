@@ -7,15 +7,16 @@ from typing import Any
 
 import pytest
 
-from trackside.coordination.coordination import EndOrder, Meeting, Request, What, Why
+from trackside.coordination.coordination import FLIGHT_RECORDER, EndOrder, Meeting, Request, Why
 from trackside.errors import DamagedJob, InvalidSpec
 from trackside.files import damaged_files, durable
 from trackside.files.json_record import FORMAT, DamagedRecord, NewerFormat
-from trackside.jobs.start_supervisor import Placed
 from trackside.records import evaluator_process, hosts, rule_status
 from trackside.records.attached_process import AttachedProcess, AttachedProcessEnd
+from trackside.records.group import GroupRecord
 from trackside.records.hosts import HostRecord, Phase, SyncState
 from trackside.records.kept_list import KeptList
+from trackside.records.placed import Placed, PlacedHost, Started
 from trackside.records.rule_status import Evaluation
 from trackside.records.spec import JobSpec
 from trackside.supervisor.sandbox_folder import Intent
@@ -27,8 +28,12 @@ RECORDS: list[Any] = [
     HostRecord(phase=Phase.RUNNING, syncs={"/opt/ml/model": SyncState(to="s3://b/k")}),
     EndOrder(Why.HOST_LOST, "algo-2", 7.0),
     Meeting(7777, "boot", 3.0, 1.0),
-    Request("1", What.FLIGHT_RECORDER, "algo-1", {"step": 3}),
-    Placed(nonce="n", handle={"pid": 3}, revived=Moment("boot", 2.0), gpus=("0",)),
+    Request("1", FLIGHT_RECORDER, "algo-1", {"step": 3}),
+    Placed(
+        hosts={"algo-1": PlacedHost(nonce="n", revived=Moment("boot", 2.0), gpus=("0",))},
+        started=(Started(hosts=("algo-1",), handle={"pid": 3}),),
+    ),
+    GroupRecord(addresses={"algo-1": "10.0.0.2"}, interface="eth0"),
     Intent("n", "mark", "boot", 4.0),
     evaluator_process.Intent("n", 1, 4.0, PROCESS),
     AttachedProcess(PROCESS, "machine"),

@@ -6,16 +6,14 @@ the next number in `epoch.json` by compare-and-swap.
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict
 from itertools import chain
 
 from trackside.errors import EpochOver, ObjectChanged, ObjectNotFound
-from trackside.files.json_record import parsed_object, record
+from trackside.files.json_record import numbered, numbered_record, parsed_object
 from trackside.quick_dataclass import dataclass
 from trackside.storage.locate import Location
 from trackside.storage.store import NOTHING, Entry
 
-FORMAT = 1
 _TRIES = 100
 
 
@@ -24,7 +22,6 @@ class Epoch:
     epoch: int
     nonce: str = ""
     """Of who took it."""
-    format: int = FORMAT
 
 
 def take(place: Location, nonce: str) -> Epoch:
@@ -41,7 +38,7 @@ def take(place: Location, nonce: str) -> Epoch:
         # A store without conditions takes what comes last: another's number is seen as newer.
         condition = None if store.most_conditional_bytes == 0 else etag
         try:
-            store.put(place.key, json.dumps(asdict(mine)).encode(), replaces=condition)
+            store.put(place.key, json.dumps(numbered(mine)).encode(), replaces=condition)
             return mine
         except ObjectChanged:
             continue
@@ -111,7 +108,7 @@ def _read(place: Location) -> tuple[str, Epoch]:
             data = place.store.get(place.key, etag=etag)
         except (ObjectChanged, ObjectNotFound):
             continue
-        return etag, record(Epoch, parsed_object(data))
+        return etag, numbered_record(Epoch, parsed_object(data))
     raise ObjectChanged(f"{place.uri!r} changes all the time. Try again later.")
 
 

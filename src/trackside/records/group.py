@@ -8,15 +8,19 @@ import json
 import sys
 import zlib
 from collections.abc import Sequence
-from dataclasses import asdict, field
+from dataclasses import field
 from typing import Any
 
 from trackside.files import damaged_files, durable
-from trackside.files.json_record import DamagedRecord, parsed_object, record
+from trackside.files.json_record import (
+    DamagedRecord,
+    NewerFormat,
+    numbered,
+    numbered_record,
+    parsed_object,
+)
 from trackside.quick_dataclass import dataclass
 from trackside.records.layout import JobFolder
-
-FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +34,6 @@ class GroupRecord:
     epoch: int = 1
     """How many groups were placed for the job, with this one."""
     shares_files: bool = True
-    format: int = FORMAT
 
     @property
     def is_one_machine(self) -> bool:
@@ -38,7 +41,7 @@ class GroupRecord:
         return all(map(_is_loopback, self.addresses.values()))
 
     def write(self, folder: JobFolder) -> None:
-        durable.write_json(folder.group, asdict(self))
+        durable.write_record(folder.group, self)
 
 
 def read_group(folder: JobFolder) -> GroupRecord | None:
@@ -92,19 +95,14 @@ class Bundle:
     interface: str = ""
     """Empty for the one that has the host's address."""
     shares_files: bool = False
-    format: int = FORMAT
 
     def to_json(self) -> str:
-        return json.dumps(asdict(self))
+        return json.dumps(numbered(self))
 
     @classmethod
     def parse(cls, text: str) -> "Bundle":
         """`DamagedRecord` when it is none, or of a later version of Trackside."""
-        data = parsed_object(text)
-        version = data.get("format")
-        if isinstance(version, int) and version > FORMAT:
-            raise DamagedRecord(
-                f"it is of format {version}, and the Trackside on this host reads formats up to "
-                f"{FORMAT}; install the submitter's version here"
-            )
-        return record(cls, data)
+        try:
+            return numbered_record(cls, parsed_object(text))
+        except NewerFormat as error:
+            raise DamagedRecord(f"{error} on this host, the submitter's") from error

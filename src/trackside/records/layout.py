@@ -178,6 +178,11 @@ class JobFolder:
         return self.root / "journal.jsonl"
 
     @property
+    def placed(self) -> Path:
+        """Which group of hosts was placed for the job: `placed.Placed`."""
+        return self.root / "placed.json"
+
+    @property
     def group(self) -> Path:
         """Where the hosts of the group are; absent when all are on this machine: `group`."""
         return self.root / "group.json"
@@ -327,9 +332,7 @@ class HostFolder:
 
     @property
     def placed(self) -> Path:
-        """The intent to start its supervisor, then the handle: written by the process that starts
-        it.
-        """
+        """What the release 0.1.0 wrote in place of the job's `placed`."""
         return self.root / "placed.json"
 
     @property

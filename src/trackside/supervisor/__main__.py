@@ -1,5 +1,6 @@
 """`python -m trackside.supervisor JOB_FOLDER HOST NONCE`: supervises one host of a job.
 
+`python -m trackside.supervisor --group HOST` does so where there is no folder of the job yet.
 May be restarted at any time: it continues where its predecessor died.
 """
 
@@ -11,6 +12,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+from trackside.errors import TracksideError
 from trackside.files import disk_space
 from trackside.records import pending_uploads
 from trackside.records.job_updates import with_updates
@@ -33,13 +35,29 @@ DISK_SECONDS = 1.0
 
 
 def main(arguments: list[str]) -> int:
-    root, host, nonce = arguments
     keep_files_private()
     ignore_lease_breaks()
-    folder = JobFolder(Path(root))
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr
     )
+    if arguments[:1] == ["--group"]:
+        return _join(arguments[1])
+    root, host, nonce = arguments
+    return _hold(JobFolder(Path(root)), host, nonce)
+
+
+def _join(which: str) -> int:
+    from trackside.supervisor.join_group import join  # for other machines only
+
+    try:
+        joined = join(which, os.environ)
+    except TracksideError as error:
+        logger.error("%s", error)
+        return 1
+    return _hold(joined.folder, joined.host, joined.nonce)
+
+
+def _hold(folder: JobFolder, host: str, nonce: str) -> int:
     with (folder.root / f"{host}.lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -41,7 +41,7 @@ from trackside.supervisor.context import Context
 from trackside.supervisor.evaluator_watchdog import EvaluatorWatchdog
 from trackside.supervisor.failure_reasons import record_end
 from trackside.supervisor.folder_scan import scan
-from trackside.supervisor.gang import Gang, addresses, interface_name
+from trackside.supervisor.gang import Gang
 from trackside.supervisor.host_report import LAG_SECONDS, HostReport, capture_problem
 from trackside.supervisor.host_requests import fulfil
 from trackside.supervisor.inputs import Inputs, Meter
@@ -190,7 +190,7 @@ class Attempt:
                     f"The script is to run as {self._another.user}, and in a folder of its "
                     "submitter's. Leave --in-place away, or TRACKSIDE_RUN_AS."
                 )
-        lay_out(self.folder, self.context.spec, self.context.host, interface_name())
+        lay_out(self.folder, self.context.spec, self.context.host, self.context.group.interface)
         for note in self._provide():
             self._log(note)
         if self._another is not None:
@@ -203,8 +203,6 @@ class Attempt:
                 in_place=spec.options.in_place is not None,
             )
         self._report.write(Phase.READY)
-        if self.coordination.is_lead:
-            self.gang.meet()
         return self._wait_for_all()
 
     def _provide(self) -> list[str]:
@@ -244,6 +242,7 @@ class Attempt:
         """Hosts start together, when the lead writes so in the journal."""
         while not self.is_set():
             if self.coordination.is_lead and self.gang.all_are(Phase.READY, Phase.RUNNING):
+                self.gang.meet()
                 self._move(Secondary.TRAINING)
             if self._history().state.secondary is Secondary.TRAINING:
                 return True
@@ -539,7 +538,6 @@ class Attempt:
 
     def _plan(self) -> SandboxPlan:
         context = self.context
-        hosts_of_job = addresses(context.spec.name, context.spec.hosts)
         command = toolkit_command(context.spec, context.settings)
         environment = script_environment(context, self.folder, self.gang.master_port)
         mounts = dict(self._inputs.mounts)
@@ -561,7 +559,7 @@ class Attempt:
             log_variable="TRACKSIDE_LOG_FD",
             notes=self._sandbox.notes,
             host=context.host,
-            addresses=hosts_of_job,
+            addresses=context.group.addresses,
             nonce=sandbox_nonce(context.nonce, self.number),
             groups=self._limits.folders,
             revive=context.supervisor_command,

@@ -3,20 +3,24 @@
 Host algo-1 leads: it makes the job's moves. What the hosts tell each other is `coordination`'s.
 """
 
+import os
 import socket
-import sys
 import time
-import zlib
+from contextlib import suppress
 from math import inf
 
 from trackside.coordination.coordination import Coordination, Meeting
 from trackside.files import durable
 from trackside.files.json_record import numbered
+from trackside.records.group import GroupRecord, group_of
 from trackside.records.hosts import Phase
 from trackside.records.layout import HostFolder
 from trackside.system import boot_clock, processes
 
 DEFAULT_PORT = 7777
+_PORTS = range(10_000, 32_768)
+"""Below those of outgoing connections on Linux."""
+_MOST_PROBES = 20
 STAMP_SECONDS = 60.0
 """How often the lead records how long the hosts have run, for the time after a reboot."""
 
@@ -34,7 +38,8 @@ class Gang:
         """The lead writes what all hosts need to agree on, once per attempt."""
         if self._coordination.meeting() is None:
             now = boot_clock.now()
-            self._coordination.write_meeting(Meeting(_free_port(), now.boot_id, now.seconds))
+            group = group_of(self._coordination.folder, self._coordination.hosts)
+            self._coordination.write_meeting(Meeting(master_port(group), now.boot_id, now.seconds))
 
     @property
     def master_port(self) -> int:
@@ -82,24 +87,18 @@ def write_supervisor(folder: HostFolder, nonce: str) -> None:
     durable.write_json(folder.supervisor, {**numbered(processes.myself()), "nonce": nonce})
 
 
-def addresses(job: str, host_names: tuple[str, ...]) -> dict[str, str]:
-    """A loopback address for every host, distinct from other jobs' where possible."""
-    if sys.platform != "linux":  # elsewhere only 127.0.0.1 is available
-        return dict.fromkeys(host_names, "127.0.0.1")
-    number = zlib.crc32(job.encode())
-    first, second = 1 + number % 254, number // 254 % 250
-    return {
-        host: f"127.{first}.{second + index // 250}.{1 + index % 250}"
-        for index, host in enumerate(host_names)
-    }
+def master_port(group: GroupRecord) -> int:
+    """For the lead, at the moment when the scripts start: the contract's port where its machine is
+    its own, and any free one where several jobs share a machine.
 
-
-def interface_name() -> str:
-    return "lo" if sys.platform == "linux" else "lo0"
-
-
-def _free_port() -> int:
-    """Any free one rather than the contract's 7777: several jobs share this machine."""
+    Not one that the kernel gives to connections: it might be taken before the script listens.
+    """
+    if not group.is_one_machine:
+        return DEFAULT_PORT
+    for _ in range(_MOST_PROBES):
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("", _PORTS[int.from_bytes(os.urandom(4)) % len(_PORTS)]))
+            return int(probe.getsockname()[1])
     with socket.socket() as probe:
         probe.bind(("", 0))
         return int(probe.getsockname()[1])

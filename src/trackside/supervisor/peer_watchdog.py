@@ -12,13 +12,12 @@ import time
 from dataclasses import field
 from enum import Enum, auto
 from math import inf
-from typing import Any
 
 from trackside.coordination.coordination import Coordination
-from trackside.files import durable
 from trackside.quick_dataclass import dataclass
 from trackside.records.hosts import Phase
 from trackside.records.layout import HostFolder
+from trackside.records.placed import Placed
 from trackside.settings import VISIBLE_GPUS
 from trackside.supervisor.context import Context
 from trackside.system import processes
@@ -120,7 +119,7 @@ class PeerWatchdog:
         return [folder.host(host, number) for number in range(self._coordination.attempt, 0, -1)]
 
     def _start(self, host: str) -> None:
-        place, *_ = folders = self._folders(host)
+        place, *_ = self._folders(host)
         logger.warning("the supervisor of %s died; starting it again", host)
         memory = self._memories[host]
         memory.started_at.append(time.monotonic())
@@ -130,9 +129,11 @@ class PeerWatchdog:
             for name, value in self._context.environ.items()
             if name != processes.NONCE_VARIABLE
         }
-        if (gpus := _first(folders, "gpus")) is not None:
-            environment[VISIBLE_GPUS] = ",".join(gpus)
-        root, nonce = str(self._context.folder.root), str(_first(folders, "nonce"))
+        placed = Placed.read(self._context.folder)
+        known = placed.hosts.get(host) if placed is not None else None
+        if known is not None and known.gpus is not None:
+            environment[VISIBLE_GPUS] = ",".join(known.gpus)
+        root, nonce = str(self._context.folder.root), known.nonce if known else ""
         try:
             with place.supervisor_log.open("ab") as log:
                 memory.process = subprocess.Popen(
@@ -150,9 +151,3 @@ class PeerWatchdog:
 def _runs(process: subprocess.Popen[bytes] | None) -> bool:
     """Whether one that was started here is alive: it may not have written its record yet."""
     return process is not None and process.returncode is None
-
-
-def _first(folders: list[HostFolder], member: str) -> Any:
-    """What the process that placed the host recorded, in the newest attempt that has it."""
-    records = (durable.read_json(place.placed) or {} for place in folders)
-    return next((record[member] for record in records if record.get(member) is not None), None)

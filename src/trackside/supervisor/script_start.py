@@ -12,7 +12,6 @@ from trackside.records.layout import WORKING_FOLDER, Home, HostFolder
 from trackside.records.spec import JobSpec, Options
 from trackside.settings import EMBEDDED, Settings
 from trackside.supervisor.context import Context
-from trackside.supervisor.gang import addresses
 from trackside.system import control_group
 from trackside.system.control_group import ControlGroup
 
@@ -58,8 +57,10 @@ def script_environment(context: Context, folder: HostFolder, master_port: int) -
     if spec.debug_rules:
         job["TRACKSIDE_CAPTURE_AGE"] = str(WATCHED_AGE_SECONDS)
     if len(spec.hosts) > 1:
-        job["TRACKSIDE_HOSTS_SHARED_MACHINE"] = "1"
-        job["MASTER_ADDR"] = addresses(spec.name, spec.hosts)[spec.hosts[0]]
+        group = context.group
+        if group.is_one_machine:
+            job["TRACKSIDE_HOSTS_SHARED_MACHINE"] = "1"
+        job["MASTER_ADDR"] = group.addresses[spec.hosts[0]]
         job["MASTER_PORT"] = str(master_port)
     if spec.options.cores:
         # Libraries count the machine's cores, and would start a thread for each.
