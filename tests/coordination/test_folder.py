@@ -8,6 +8,7 @@ from tests.supervisor.running import attempt, dead_process, supervise_by
 from tests.wait import until
 from trackside.coordination import coordination as seam
 from trackside.coordination.coordination import FLIGHT_RECORDER, Liveness, Request
+from trackside.records.group import GroupRecord
 from trackside.supervisor.attempt import Attempt
 from trackside.system import processes
 from trackside.system.processes import Identity
@@ -18,7 +19,7 @@ ELSEWHERE = Identity(1, 1, "the boot of another machine")
 def of_several_machines(home) -> Attempt:
     """A group of hosts on several machines that share the folder."""
     folder = attempt(home, num_hosts=2).context.folder
-    folder.group.write_text("{}")
+    GroupRecord(addresses={}, interface="eth0").write(folder)
     return attempt(home, num_hosts=2)
 
 

@@ -31,7 +31,7 @@ def test_a_later_field_is_ignored_and_a_damaged_record_is_none(tmp_path: Path):
     folder = JobFolder(tmp_path)
     Placed(hosts=HOSTS).write(folder)
     record = json.loads(folder.placed.read_text())
-    folder.placed.write_text(json.dumps({**record, "format": 9, "later": [1]}))
+    folder.placed.write_text(json.dumps({**record, "later": [1]}))
     assert (Placed.read(folder) or Placed(hosts={})).hosts == HOSTS
     folder.placed.write_text("{")
     assert Placed.read(folder) is None
