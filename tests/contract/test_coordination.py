@@ -4,13 +4,19 @@ A home makes the view of one host; the views of one home are of one job. What a 
 the others by itself: `until` waits for it.
 """
 
+import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from benchmarks.training_request import training_request
 
+from tests.api.s3.conftest import REGION, S3Endpoint, serving
+from tests.conftest import S3Server
 from tests.wait import until
+from trackside.api.s3.service import S3
+from trackside.coordination.choose import coordination_of
 from trackside.coordination.coordination import (
     FLIGHT_RECORDER,
     Coordination,
@@ -20,10 +26,14 @@ from trackside.coordination.coordination import (
     Why,
 )
 from trackside.coordination.folder import FolderCoordination
+from trackside.coordination.store import StoreCoordination
+from trackside.records.group import GroupRecord
 from trackside.records.hosts import HostRecord, Phase, SyncState
 from trackside.records.journal import Journal
 from trackside.records.layout import Home
+from trackside.records.spec import JobSpec
 from trackside.records.status import Secondary
+from trackside.settings import Settings
 
 HOSTS = ("algo-1", "algo-2", "algo-3")
 
@@ -33,7 +43,7 @@ View = Callable[..., Coordination]
 class FolderHome:
     """All hosts are on this machine."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, request: pytest.FixtureRequest) -> None:
         self.folder = Home(root).job("job")
         self.folder.root.mkdir(parents=True)
         Journal(self.folder.journal).open()
@@ -44,13 +54,69 @@ class FolderHome:
         return FolderCoordination(self.folder, HOSTS, host, attempt)
 
 
-HOMES = {"folder": FolderHome}
+class StoreHome:
+    """Each host has a home of its own; they share only an S3 server: ours here, moto's below."""
+
+    def __init__(self, root: Path, request: pytest.FixtureRequest) -> None:
+        self.root = root
+        environment, bucket = self.server(request)
+        monkeypatch: pytest.MonkeyPatch = request.getfixturevalue("monkeypatch")
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        self.spec = JobSpec.from_request(
+            training_request(
+                "job",
+                OutputDataConfig={"S3OutputPath": f"s3://{bucket}/jobs"},
+                ResourceConfig={
+                    "InstanceType": "local", "InstanceCount": len(HOSTS), "VolumeSizeInGB": 1
+                },
+            )
+        )  # fmt: skip
+        assert self.spec.hosts == HOSTS
+
+    def server(self, request: pytest.FixtureRequest) -> tuple[dict[str, str], str]:
+        server: S3Endpoint = request.getfixturevalue("own_server")
+        bucket = f"bucket-{uuid.uuid4().hex[:12]}"
+        region = {"LocationConstraint": REGION}
+        server.client().create_bucket(Bucket=bucket, CreateBucketConfiguration=region)
+        return server.environment, bucket
+
+    def view(self, host: str, attempt: int = 1) -> Coordination:
+        home = Home(self.root / f"machine of {host}")
+        folder = home.job("job")
+        if not folder.root.exists():
+            folder.root.mkdir(parents=True)
+            Journal(folder.journal).open()
+            GroupRecord(
+                addresses=dict.fromkeys(HOSTS, "10.0.0.1"), interface="eth0", shares_files=False
+            ).write(folder)
+        folder.host(host, attempt).root.mkdir(parents=True, exist_ok=True)
+        settings = Settings(home=home.root, heartbeat_seconds=0.5)
+        found = coordination_of(folder, self.spec, host, attempt, settings)
+        assert isinstance(found, StoreCoordination)
+        return found
+
+
+class MotoHome(StoreHome):
+    def server(self, request: pytest.FixtureRequest) -> tuple[dict[str, str], str]:
+        server: S3Server = request.getfixturevalue("s3_server")
+        return server.environment, server.make_bucket()
+
+
+@pytest.fixture(scope="session")
+def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Endpoint]:
+    home = tmp_path_factory.mktemp("server")
+    with serving(S3(home / "buckets"), home) as endpoint:
+        yield endpoint
+
+
+HOMES = {"folder": FolderHome, "store": StoreHome, "moto": MotoHome}
 
 
 @pytest.fixture(params=HOMES)
 def view(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[View]:
     """Makes a started view of a host."""
-    home = HOMES[request.param](tmp_path)
+    home = HOMES[request.param](tmp_path, request)
     made: list[Coordination] = []
 
     def make(host: str, attempt: int = 1) -> Coordination:

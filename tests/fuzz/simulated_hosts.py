@@ -9,6 +9,7 @@ import heapq
 import itertools
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -109,6 +110,8 @@ class Store:
         self.world = world
         self.objects: dict[str, tuple[str, Any]] = {}
         self.is_away = False
+        self.has_conditions = world.random.random() < 0.5
+        """For documents too: without them, of two writers the last one wins."""
         self.away_seconds = 0.0
         """In all, so far."""
         self._went_at = 0.0
@@ -402,7 +405,8 @@ class Host:
             )
             raise StoreAway
         try:
-            etag = self.store.put(command.name, command.content, command.replaces)
+            replaces = command.replaces if is_journal or self.store.has_conditions else None
+            etag = self.store.put(command.name, command.content, replaces)
         except PutRefused:
             return Conflict(command.name)
         if not is_journal:
@@ -416,7 +420,9 @@ class Host:
 
     def _apply_late(self, command: Put) -> None:
         if not self.store.is_away:
-            self.store.put(command.name, command.content)
+            with suppress(PutRefused):
+                replaces = command.replaces if self.store.has_conditions else None
+                self.store.put(command.name, command.content, replaces)
 
     # The disk
 

@@ -165,7 +165,7 @@ def stop_forgotten(plan, state, event, *, got=mirror_steps._got_request):
 def test_a_broken_decision_is_found(decision, broken, seen, monkeypatch):
     monkeypatch.setattr(mirror_steps, decision, broken)
     if decision == "step":
-        monkeypatch.setattr(mirror_steps, "STEP_SECONDS", 1e9)
+        monkeypatch.setattr(mirror_state.Plan, "step_seconds", 1e9)
     assert seen in first_violation(seen, range(400))
 
 

@@ -24,7 +24,6 @@ FIRST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 15.0
 """Between two tries of a store that is away."""
 STEP_SECONDS = 10.0
-"""The longest time between two looks that counts as silence: longer ones were no looking."""
 SILENT_BEATS = 3.0
 """After so many beats without a sign, a host is lost if its placement says so."""
 STARTING_LEASES = 3.0
@@ -66,6 +65,12 @@ class Plan:
     def beat_seconds(self) -> float:
         """Several within a lease, however short that is."""
         return min(self.heartbeat_seconds, self.lease_seconds / 6)
+
+    @property
+    def step_seconds(self) -> float:
+        """The longest time between two looks that counts as silence: a host that stands still, or
+        cannot reach the store, is not looking."""
+        return max(POLL_SECONDS, min(STEP_SECONDS, self.lease_seconds / 4))
 
     @property
     def longest_pause_seconds(self) -> float:
@@ -117,6 +122,7 @@ class State:
     """The same of the lead's record, which has a document of its own for readers."""
     put_at: float | None = None
     own_etag: str | None = None
+    """Of this host's document, '' without one; None while that is unknown."""
 
     poll_at: float = 0.0
     retry_at: float = 0.0
@@ -290,7 +296,7 @@ class Put:
     name: str
     content: Document | JournalCopy | StoredRequest
     replaces: str | None = None
-    """The journal's alone: its etag, '' for none. Other objects have one writer."""
+    """The etag of what this host last knew there, '' for nothing; None if it does not matter."""
 
 
 @dataclass(frozen=True, slots=True)

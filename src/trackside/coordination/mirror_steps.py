@@ -27,7 +27,6 @@ from trackside.coordination.mirror_state import (
     POLL_SECONDS,
     PUT_SECONDS,
     SILENT_BEATS,
-    STEP_SECONDS,
     Asked,
     Close,
     Command,
@@ -154,7 +153,7 @@ def _put(plan: Plan, state: State, now: float | None) -> Result:
         ours = _lead_document(state, ours)
     put_at = state.put_at if now is None else now
     state = replace(state, is_dirty=False, is_record_dirty=False, put_at=put_at)
-    return state, [Put(plan.own_name, ours), *commands]
+    return state, [Put(plan.own_name, ours, state.own_etag), *commands]
 
 
 def _document(plan: Plan, state: State) -> Document:
@@ -265,6 +264,7 @@ def _failed(plan: Plan, state: State, now: float) -> State:
         away_seconds=away_seconds,
         read_at=None,
         is_looking=False,
+        own_etag=None,
         retry_at=now + pause,
         poll_at=now + pause,
         is_dirty=True,
@@ -279,8 +279,10 @@ def _jitter(plan: Plan, number: int) -> float:
 
 
 def _written(plan: Plan, state: State, event: Stored | Deleted | Conflict) -> Result:
-    if isinstance(event, Conflict):
+    if isinstance(event, Conflict) and event.name == JOURNAL:
         return state, [Get(EPOCH, state.epoch_etag), Get(JOURNAL)]
+    if isinstance(event, Conflict):
+        return replace(state, is_dirty=True, own_etag=None), [Get(plan.own_name)]
     if isinstance(event, Deleted):
         is_swept = state.is_closing and plan.own_name in event.names
         return replace(state, is_swept=state.is_swept or is_swept), []
@@ -302,7 +304,7 @@ def _looked(plan: Plan, state: State, now: float, seen: Collection[str] = ()) ->
     for host, peer in peers.items():
         if host not in seen and state.read_at is not None:
             since = max(state.read_at, peer.heard_at or state.read_at)
-            silent = min(max(0.0, now - since), STEP_SECONDS)
+            silent = min(max(0.0, now - since), plan.step_seconds)
             peers[host] = replace(peer, silent_seconds=peer.silent_seconds + silent)
     return replace(_responded(state), peers=peers, read_at=now, is_looking=False)
 
@@ -328,9 +330,7 @@ def _listed(plan: Plan, state: State, event: Listed, now: float) -> Result:
     is_same_epoch = names.get(EPOCH) == state.epoch_etag
     if not is_same_epoch and EPOCH in names:
         commands.append(Get(EPOCH))
-    if plan.own_name not in names:
-        state = replace(state, is_dirty=True)
-    elif names[plan.own_name] != state.own_etag:
+    if names.get(plan.own_name) != state.own_etag:
         commands.append(Get(plan.own_name))
     commands += map(Get, changed.values())
     commands += _listed_requests(state, names)
@@ -420,14 +420,14 @@ def _take_journal(state: State, found: JournalCopy | None) -> Result:
 
 def _got_own(plan: Plan, state: State, event: Got) -> Result:
     found = event.content if isinstance(event.content, Document) else None
+    etag = event.etag or ""
     if not state.is_joined:
-        return _join(plan, state, found)
-    if found is None or found.instance == plan.instance:
-        is_latest = found is not None and found.beat == state.beat
-        return (replace(state, own_etag=event.etag) if is_latest else state), []
-    if (found.generation, found.instance) > (state.generation, plan.instance):
+        return _join(plan, replace(state, own_etag=etag), found)
+    ours = (state.generation, plan.instance)
+    if found is not None and (found.generation, found.instance) > ours:
         return _ended(state, f"another supervisor of {plan.host} has taken over"), []
-    return replace(state, is_dirty=True), []
+    is_latest = found is not None and found.order_key == (*ours, state.beat)
+    return replace(state, own_etag=etag, is_dirty=state.is_dirty or not is_latest), []
 
 
 def _join(plan: Plan, state: State, found: Document | None) -> Result:
