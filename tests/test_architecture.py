@@ -36,20 +36,22 @@ MAY_IMPORT = {
     FACES: {"sdk"},
     "storage": SHARED,
     "capture": SHARED | {"storage", "curves"},
-    "rules": SHARED | {"storage", "capture", "curves"},
+    "rules": SHARED | {"coordination", "storage", "capture", "curves"},
     "smdebug_alias": {"capture", "rules"},
     "toolkit": SHARED,
     "placement": SHARED,
     "curves": SHARED | {"storage"},
-    "api": SHARED | {"storage", "jobs", "curves", "rules"},
-    "supervisor": SHARED | {"storage", "curves"},
-    "jobs": SHARED | {"storage", "placement", "curves"},
+    "api": SHARED | {"coordination", "storage", "jobs", "curves", "rules"},
+    "coordination": SHARED | {"storage"},
+    "supervisor": SHARED | {"coordination", "storage", "curves"},
+    "jobs": SHARED | {"coordination", "storage", "placement", "curves"},
     "remote": SHARED | {"storage", "jobs"},
     "clients": SHARED,
-    "inside": SHARED | {"jobs", "sdk", "curves", "capture", "rules"},
+    "inside": SHARED | {"coordination", "jobs", "sdk", "curves", "capture", "rules"},
     "sdk": SHARED | {"storage", "jobs", "remote", "curves", "rules"},
     "cli": SHARED
     | {
+        "coordination",
         "storage",
         "placement",
         "jobs",
@@ -196,6 +198,18 @@ def test_only_a_few_files_read_the_environment():
         if isinstance(node.value, ast.Name) and node.value.id == "os"
     }
     assert readers - MAY_READ_ENVIRONMENT == set()
+
+
+def test_only_coordination_and_supervisors_know_where_a_host_keeps_its_files():
+    others = [
+        path.relative_to(SOURCE).as_posix()
+        for path, folder in modules()
+        if folder not in {"coordination", "supervisor"}
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+        if node.func.attr == "host"
+    ]
+    assert others == []
 
 
 def loaded_by(statement: str) -> set[str]:

@@ -34,7 +34,7 @@ class DrillJob:
 
     @property
     def spec(self) -> JobSpec:
-        return JobSpec.from_request(json.loads(self.folder.spec.read_bytes()))
+        return JobSpec.from_stored(self.folder.spec.read_bytes())
 
     @property
     def keys(self) -> JobKeys:

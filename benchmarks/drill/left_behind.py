@@ -5,8 +5,8 @@ import os
 import time
 from pathlib import Path
 
-from trackside.files import durable
-from trackside.records.layout import HostFolder, sandbox_nonce
+from trackside.records.layout import JobFolder, sandbox_nonce
+from trackside.records.placed import Placed
 from trackside.system import process_table, processes
 from trackside.system.processes import Identity
 
@@ -73,8 +73,10 @@ def _ancestors() -> set[int]:
 def _nonces(folder: Path) -> list[str]:
     """Of every sandbox that a job below the folder has had."""
     found = []
-    for path in folder.glob("**/jobs/*/hosts/*/*/placed.json"):
-        record = durable.read_json(HostFolder(path.parent).placed)
-        if record and (nonce := record.get("nonce")):
-            found.append(sandbox_nonce(str(nonce), int(path.parent.name)))
+    for path in folder.glob("**/jobs/*/hosts/*/*"):
+        job = JobFolder(path.parents[2])
+        placed = Placed.read(job)
+        host = placed.hosts.get(path.parent.name) if placed is not None else None
+        if host is not None and path.name.isdigit():
+            found.append(sandbox_nonce(host.nonce, int(path.name)))
     return found

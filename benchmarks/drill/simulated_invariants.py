@@ -6,9 +6,9 @@ from collections import Counter
 
 from benchmarks.drill.simulated_job import Job, Supervisor
 from benchmarks.drill.simulated_machine import Script, require
+from trackside.coordination.coordination import Why
 from trackside.records.journal import RETRY, History
 from trackside.records.status import State, Status
-from trackside.supervisor.gang import Why
 
 _MOST_LINES = 400
 
@@ -84,11 +84,11 @@ class Invariants:
 
     def _countable_seconds(self, attempt: int) -> float:
         """How long it has run; a reboot may cost what was not noted yet, nothing else does."""
-        met, meeting = self._job.met_at.get(attempt), self._machine.disk.meetings.get(attempt)
-        if met is None or meeting is None:
+        meeting = self._machine.disk.meetings.get(attempt)
+        if meeting is None:
             return 0.0
-        is_of_this_boot = meeting.boot_id == self._machine.now.boot_id
-        return self._machine.true_seconds - met if is_of_this_boot else meeting.ran
+        now = self._machine.now
+        return now.seconds - meeting.clock if meeting.boot_id == now.boot_id else meeting.ran
 
     # Processes
 

@@ -10,16 +10,17 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from benchmarks.drill.simulated_machine import Machine, Process, Script, require
+from trackside.coordination.coordination import EndOrder, Meeting, Why
 from trackside.jobs import reconcile
 from trackside.jobs.reconcile import SeenHost
-from trackside.jobs.start_supervisor import Placed
 from trackside.placement.placement import Exited, Poll, Running
 from trackside.records.hosts import HostRecord, Phase
+from trackside.records.placed import PlacedHost
 from trackside.records.status import Secondary, Status
 from trackside.supervisor import gang, outcome, peer_watchdog, watchdog
-from trackside.supervisor.gang import EndOrder, Why
 from trackside.supervisor.lead import start_again, write_end
 from trackside.supervisor.outcome import Again
+from trackside.system.boot_clock import Moment
 
 LEAD_GONE_SECONDS = 60.0
 
@@ -87,16 +88,17 @@ class Job:
             machine.disk.orders[attempt] = EndOrder(why, host, machine.wall)
             self.on_order(attempt, why)
 
-    def start_supervisor(self, host: str, placed: Placed) -> None:
+    def start_supervisor(self, host: str, placed: PlacedHost) -> None:
         """As `Launcher.start`: the intent, the process, the handle."""
         machine = self.machine
         machine.pause()
-        machine.disk.placed[host] = replace(placed, handle=None)
+        machine.disk.placed[host] = placed
+        machine.disk.handles.discard(host)
         machine.pause()
         started = Supervisor(self, host)
         machine.start(started)
         machine.pause()
-        machine.disk.placed[host] = replace(placed, handle={"is": "started"})
+        machine.disk.handles.add(host)
         self.handles[host] = started
 
     def start_script(self, host: str, attempt: int) -> Script:
@@ -160,6 +162,7 @@ class Supervisor(Process):
         self._starts: dict[str, list[float]] = {}
         self._lead_seen = self.machine.true_seconds
         self._stamped_at = self.machine.true_seconds
+        self._met: Moment | None = None
 
     def tick(self) -> None:
         job = self.job
@@ -175,6 +178,7 @@ class Supervisor(Process):
             found = self.machine.disk.records.get((self.host, self.number))
             self.record = replace(found) if found else HostRecord()
             self._asked_at = None
+            self._met = None
             self.stage = self._new
         job.words[self.host] = self
         self.stage()
@@ -215,7 +219,7 @@ class Supervisor(Process):
         if self.is_lead and self.number not in self.machine.disk.meetings:
             self.machine.pause()
             now = self.machine.now
-            meeting = gang.Meeting(gang.DEFAULT_PORT, now.boot_id, now.seconds)
+            meeting = Meeting(gang.DEFAULT_PORT, now.boot_id, now.seconds)
             self.machine.disk.meetings[self.number] = meeting
             self.job.met_at[self.number] = self.machine.true_seconds
         self.stage = self._wait_for_all
@@ -363,13 +367,20 @@ class Supervisor(Process):
 
     def _running_seconds(self) -> float:
         meeting = self.machine.disk.meetings.get(self.number)
-        return gang.ran_seconds(meeting, self.machine.now) if meeting else 0.0
+        if meeting is None:
+            return 0.0
+        now = self.machine.now
+        if self._met is None:
+            self._met = gang.met_at(meeting, now)
+            if meeting.boot_id != now.boot_id:
+                self._stamped_at = -inf
+        return self._met.age_at(now) or 0.0
 
     def _stamp(self) -> None:
-        meeting = self.machine.disk.meetings.get(self.number)
-        if meeting and self.machine.true_seconds - self._stamped_at >= gang.STAMP_SECONDS:
+        ran, met = self._running_seconds(), self._met
+        if met and self.machine.true_seconds - self._stamped_at >= gang.STAMP_SECONDS:
             self._stamped_at = self.machine.true_seconds
-            stamped = replace(meeting, ran=self._running_seconds())
+            stamped = Meeting(gang.DEFAULT_PORT, met.boot_id, met.seconds, ran)
             self.machine.disk.meetings[self.number] = stamped
 
     def _look_at_peers(self) -> list[str]:
@@ -425,7 +436,7 @@ class Submitter(Process):
     def tick(self) -> None:
         self.job.folder_lock = self
         for host in self.job.request.hosts:
-            self.job.start_supervisor(host, Placed(nonce=f"nonce of {host}"))
+            self.job.start_supervisor(host, PlacedHost(nonce=f"nonce of {host}"))
         self.job.forget(self)
         self.leave()
 
@@ -454,7 +465,7 @@ class Server(Process):
         history = self.machine.journal.try_move(Secondary.STARTING, only_from=Secondary.PENDING)
         if history.state.secondary is Secondary.STARTING:
             for host in self.job.request.hosts:
-                self.job.start_supervisor(host, Placed(nonce=f"nonce of {host}"))
+                self.job.start_supervisor(host, PlacedHost(nonce=f"nonce of {host}"))
 
     def _work_left(self) -> bool:
         history = self.machine.journal.read()
@@ -488,7 +499,7 @@ class Server(Process):
                 self._launch(seen, revivals=seen.revivals + 1)
 
     def _launch(self, seen: SeenHost, *, revivals: int) -> None:
-        placed = seen.placed or Placed(nonce=f"nonce of {seen.host}")
+        placed = seen.placed or PlacedHost(nonce=f"nonce of {seen.host}")
         revived = self.machine.now if revivals else None
         self.job.start_supervisor(seen.host, replace(placed, revivals=revivals, revived=revived))
 
@@ -506,7 +517,7 @@ class Server(Process):
             host=host,
             is_lead=host == job.lead,
             attempt=attempt,
-            poll=self._poll(host, placed),
+            poll=self._poll(host),
             placed=placed,
             revivals=revivals,
             seconds_since_revival=since,
@@ -514,9 +525,9 @@ class Server(Process):
             has_ended=record is not None and record.phase is Phase.ENDED,
         )
 
-    def _poll(self, host: str, placed: Placed | None) -> Poll | None:
+    def _poll(self, host: str) -> Poll | None:
         words = self.job.words.get(host)
-        handle = self.job.handles.get(host) if placed and placed.handle else None
+        handle = self.job.handles.get(host) if host in self.machine.disk.handles else None
         if any(each is not None and each.is_alive for each in (words, handle)):
             return Running()
         return Exited(None) if words or handle else None

@@ -12,10 +12,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from trackside.jobs.start_supervisor import Placed
+from trackside.coordination.coordination import EndOrder, Meeting
 from trackside.records.hosts import HostRecord
 from trackside.records.journal import History, Journal, fold_lines
-from trackside.supervisor.gang import EndOrder, Meeting
+from trackside.records.placed import PlacedHost
 from trackside.system.boot_clock import Moment
 
 DAY_SECONDS = 86_400.0
@@ -128,7 +128,9 @@ class Disk:
     """What outlives processes, but for the journal."""
 
     records: dict[tuple[str, int], HostRecord] = field(default_factory=dict)
-    placed: dict[str, Placed] = field(default_factory=dict)
+    placed: dict[str, PlacedHost] = field(default_factory=dict)
+    handles: set[str] = field(default_factory=set)
+    """The hosts whose handle is written."""
     meetings: dict[int, Meeting] = field(default_factory=dict)
     orders: dict[int, EndOrder] = field(default_factory=dict)
     scripts: dict[tuple[str, int], Script] = field(default_factory=dict)

@@ -8,6 +8,7 @@ TracksideError
 │   ├── UnknownScheme
 │   ├── ObjectNotFound
 │   ├── ObjectChanged       another version than the one expected
+│   ├── EpochOver           a newer group of hosts has taken the job over
 │   ├── AccessRefused
 │   ├── StoreUnreachable
 │   ├── InvalidKey
@@ -107,6 +108,10 @@ class Violation:
         return f"Violation({self})"
 
 
+class UnknownMember(Violation):
+    """A member that no request has; a later version's may."""
+
+
 class InvalidSetting(SpecError):
     code = "invalid_setting"
 
@@ -132,6 +137,12 @@ class ObjectChanged(StorageError):
     """The object is no longer the version that was listed. Listing and reading again helps."""
 
     code = "object_changed"
+
+
+class EpochOver(StorageError):
+    """A newer group of hosts has taken a job over: this one publishes nothing."""
+
+    code = "epoch_over"
 
 
 class AccessRefused(StorageError):

@@ -24,6 +24,10 @@ INTERNAL = frozenset(
         "TRACKSIDE_CAPTURE_AGE",
         "TRACKSIDE_EXIT_RECORD",
         "TRACKSIDE_FINDING",
+        "TRACKSIDE_GROUP",
+        "TRACKSIDE_GROUP_ADDRESSES",
+        "TRACKSIDE_GROUP_FILE",
+        "TRACKSIDE_GROUP_INTERFACE",
         "TRACKSIDE_HOSTS_SHARED_MACHINE",
         "TRACKSIDE_HOST_WAIT_SECONDS",
         "TRACKSIDE_JOB",
@@ -94,6 +98,10 @@ class Settings:
     """How long a team's access keys stay valid while its database does not respond."""
     upload_deadline_seconds: float = _setting("TRACKSIDE_UPLOAD_DEADLINE", 900.0)
     """How long the end of a job waits for an object store that does not respond."""
+    lease_seconds: float = _setting("TRACKSIDE_LEASE", 600.0)
+    """How long a host of another machine may be silent before it is taken for lost."""
+    heartbeat_seconds: float = _setting("TRACKSIDE_HEARTBEAT", 5.0)
+    """How often such a host gives a sign of life."""
     upload_age_seconds: float = _setting("TRACKSIDE_UPLOAD_AGE", 7 * 86400.0)
     """How long the server keeps a multipart upload without new parts."""
     keep: str = _setting("TRACKSIDE_KEEP", "")

@@ -4,9 +4,9 @@ import pytest
 
 from trackside.api.job_credentials import JobCredentials
 from trackside.api.keys import AccessKeys, Rights, UnknownKey
-from trackside.jobs.start_supervisor import Placed
 from trackside.records.journal import Journal
 from trackside.records.layout import Home
+from trackside.records.placed import Placed, PlacedHost
 from trackside.records.status import Secondary
 from trackside.settings import Settings
 
@@ -24,9 +24,8 @@ def credentials(home: Home) -> JobCredentials:
 
 
 def begin(home: Home, name: str, nonce: str) -> Journal:
-    placed = home.job(name).host("algo-1", 1).placed
-    placed.parent.mkdir(parents=True, exist_ok=True)
-    Placed(nonce=nonce).write(placed)
+    home.job(name).root.mkdir(parents=True, exist_ok=True)
+    Placed(hosts={"algo-1": PlacedHost(nonce=nonce)}).write(home.job(name))
     journal = Journal(home.job(name).journal)
     if not home.job(name).journal.exists():
         journal.open()

@@ -33,8 +33,7 @@ def started(command: Command, *arguments: str) -> JobSpec:
     done = command("run", "train.py", "--source-dir", "src", *arguments)
     assert done.returncode == 0, done.stderr
     name = done.stdout.splitlines()[0].removeprefix("Started ")
-    record = json.loads(Settings.load().layout.job(name).spec.read_bytes())
-    return JobSpec.from_request(record)
+    return JobSpec.from_stored(Settings.load().layout.job(name).spec.read_bytes())
 
 
 def test_every_option_reaches_the_job(command: Command, workplace: Path):

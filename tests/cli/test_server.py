@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import boto3
+import click
 import pytest
 
 import trackside
@@ -18,6 +19,7 @@ from tests.cli.conftest import TRACKSIDE, Command
 from tests.other_users import FIRST, SECOND, needs_other_users, packages_for_all, python_for_all
 from trackside.api.keys import AccessKeys, Rights
 from trackside.cli.access import access_keys
+from trackside.cli.server import advertised
 from trackside.records.layout import Home
 from trackside.settings import Settings
 
@@ -171,7 +173,7 @@ def test_a_server_in_a_client_s_shell_does_not_become_its_own_store(command: Com
     }
     code = (
         "import os\nfrom trackside.storage.credentials import *\n"
-        "keep_to_embedded_buckets('http://127.0.0.1:7999'); print(s3_access())\n"
+        "keep_to_embedded_buckets('http://10.0.0.5:7', 'http://127.0.0.1:7999');print(s3_access())\n"
         "os.environ.pop('TRACKSIDE_S3'); os.environ['AWS_ENDPOINT_URL_S3'] = 'http://minio:9000'\n"
         "keep_to_embedded_buckets('http://127.0.0.1:7999'); print(s3_access().endpoint)"
     )
@@ -179,6 +181,42 @@ def test_a_server_in_a_client_s_shell_does_not_become_its_own_store(command: Com
         [TRACKSIDE[0], "-c", code], env=environment, capture_output=True, text=True, check=True
     )
     assert shown.stdout.split() == ["None", "http://minio:9000"]
+
+
+@pytest.mark.parametrize(
+    ("given", "url"),
+    [
+        ("10.0.0.5", "http://10.0.0.5:7007"),
+        ("10.0.0.5:80", "http://10.0.0.5:80"),
+        ("machine.example.com", "http://machine.example.com:7007"),
+        ("fd00::1", "http://[fd00::1]:7007"),
+        ("[fd00::1]:80", "http://[fd00::1]:80"),
+        ("https://trackside.example.com/", "https://trackside.example.com"),
+    ],
+)
+def test_an_advertised_address_is_a_url(given: str, url: str):
+    assert advertised(given, 7007) == url
+
+
+@pytest.mark.parametrize(
+    "given", ["0.0.0.0", "[::]:80", "host:port", "ftp://host", "http://host/path", "http://"]
+)
+def test_an_address_that_no_job_could_reach_is_refused(given: str):
+    with pytest.raises(click.UsageError, match="--advertise"):
+        advertised(given, 7007)
+
+
+def test_jobs_get_the_advertised_address(tmp_path: Path, command: Command):
+    (tmp_path / "train.py").write_text("import os; print('at', os.environ['AWS_ENDPOINT_URL'])")
+    with started("--advertise", "localhost") as server:
+        url = address(server)
+        try:
+            run = ("run", str(tmp_path / "train.py"), "--name", "job", "--wait")
+            done = command(*run, TRACKSIDE_URL=url)
+        finally:
+            server.kill()
+    assert done.returncode == 0, done.stderr
+    assert f"at {url.replace('127.0.0.1', 'localhost')}" in done.stdout
 
 
 # Who runs the scripts

@@ -120,7 +120,7 @@ def test_the_command_that_is_reported_makes_the_same_job_again(command: Command,
 
 
 def spec_of(name: str) -> JobSpec:
-    return JobSpec.from_request(json.loads(Settings.load().layout.job(name).spec.read_bytes()))
+    return JobSpec.from_stored(Settings.load().layout.job(name).spec.read_bytes())
 
 
 def comparable(spec: JobSpec) -> JobSpec:

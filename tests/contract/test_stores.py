@@ -2,19 +2,22 @@
 
 import os
 import threading
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.api.s3.conftest import REGION, S3Endpoint, serving
 from tests.azurite import Azurite, azurite
 from tests.conftest import S3Server
+from trackside.api.s3.service import S3
 from trackside.errors import InvalidKey, ObjectChanged, ObjectNotFound, StorageError
 from trackside.storage.connect import open_bucket, open_s3
 from trackside.storage.credentials import s3_access
 from trackside.storage.folder import FolderStore
-from trackside.storage.store import Store
+from trackside.storage.store import NOTHING, Store
 from trackside.texts.storage_schemes import BY_NAME
 
 MIB = 1 << 20
@@ -45,6 +48,24 @@ def make_s3_store(request: pytest.FixtureRequest) -> Store:
 
 
 @pytest.fixture(scope="session")
+def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Endpoint]:
+    home = tmp_path_factory.mktemp("server")
+    with serving(S3(home / "buckets"), home) as endpoint:
+        yield endpoint
+
+
+def make_own_s3_store(request: pytest.FixtureRequest) -> Store:
+    server: S3Endpoint = request.getfixturevalue("own_server")
+    access = s3_access(server.environment)
+    assert access is not None
+    bucket = f"bucket-{uuid.uuid4().hex[:12]}"
+    server.client().create_bucket(
+        Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": REGION}
+    )
+    return open_s3(bucket, access)
+
+
+@pytest.fixture(scope="session")
 def azure_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Azurite]:
     with azurite(tmp_path_factory.mktemp("azurite")) as server:
         yield server
@@ -58,7 +79,7 @@ def make_azure_store(request: pytest.FixtureRequest) -> Store:
     return open_bucket(BY_NAME["az"], server.make_container())
 
 
-STORES = [make_folder_store, make_s3_store, make_azure_store]
+STORES = [make_folder_store, make_s3_store, make_own_s3_store, make_azure_store]
 
 
 @pytest.fixture(params=STORES, ids=lambda make: make.__name__.removeprefix("make_"))
@@ -312,3 +333,87 @@ def test_putting_and_deleting_in_one_folder_do_not_disturb_each_other(store: Sto
         thread.join()
     assert failures == []
     assert keys(store) == []
+
+
+def size_for(store: Store, size: int) -> int:
+    """So much, if the store can put that with a condition; else as much as it can."""
+    most = store.most_conditional_bytes
+    return size if most is None else min(size, most)
+
+
+@pytest.mark.parametrize("size", [3, 20 * MIB + 17])
+def test_a_put_can_depend_on_what_is_there(
+    store: Store, size: int, request: pytest.FixtureRequest
+) -> None:
+    if size > MIB and "[s3_store" in request.node.name:
+        pytest.skip("moto ignores If-Match when an upload is completed")
+    size = size_for(store, size)
+    first, second, third = (letter * size for letter in (b"a", b"b", b"c"))
+    created = store.put("k/x", first, replaces=NOTHING)
+    assert store.stat("k/x").etag == created.etag
+    with pytest.raises(ObjectChanged, match="k/x"):
+        store.put("k/x", second, replaces=NOTHING)
+    replaced = store.put("k/x", iter([second]), replaces=created.etag)
+    assert (replaced.size_bytes, replaced.etag) == (size, store.stat("k/x").etag)
+    with pytest.raises(ObjectChanged, match="k/x"):
+        store.put("k/x", third, replaces=created.etag)
+    assert store.get("k/x") == second
+    store.delete(["k/x"])
+    with pytest.raises(ObjectChanged, match="k/x"):
+        store.put("k/x", third, replaces=replaced.etag)
+    assert keys(store) == []
+    store.put("k/x", third, replaces=NOTHING)
+    assert store.get("k/x") == third
+
+
+@pytest.mark.parametrize("size", [3, 20 * MIB])
+def test_of_many_writers_with_the_same_condition_one_succeeds(
+    store: Store, size: int, request: pytest.FixtureRequest
+) -> None:
+    if "[s3_store" in request.node.name:
+        pytest.skip("moto checks a condition and writes in two steps")
+    size = size_for(store, size)
+    etag: str | None = NOTHING
+    for _ in range(3):
+        winners: list[bytes] = []
+
+        def write(letter: bytes, replaces: str | None, winners: list[bytes]) -> None:
+            try:
+                store.put("k", letter * size, replaces=replaces)
+            except ObjectChanged:
+                return
+            winners.append(letter)
+
+        threads = [
+            threading.Thread(target=write, args=(letter, etag, winners))
+            for letter in (b"a", b"b", b"c", b"d")
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(winners) == 1
+        assert store.get("k", 0, 1) == winners[0]
+        etag = store.stat("k").etag
+
+
+def test_more_than_can_depend_on_anything_is_refused(store: Store) -> None:
+    if (most := store.most_conditional_bytes) is None:
+        assert store.put("k", bytes(9 * MIB), replaces=NOTHING).size_bytes == 9 * MIB
+        return
+    with pytest.raises(StorageError, match="condition"):
+        store.put("k", bytes(most + 1), replaces=NOTHING)
+    assert keys(store) == []
+
+
+def test_chunks_of_a_conditional_put_that_end_in_an_error_leave_the_old_object(
+    store: Store,
+) -> None:
+    def broken(size: int) -> Iterator[bytes]:
+        yield bytes(size)
+        raise FileNotFoundError("the caller's own trouble")
+
+    old = store.put("k", b"old")
+    with pytest.raises(FileNotFoundError, match="own trouble"):
+        store.put("k", broken(size_for(store, 20 * MIB)), replaces=old.etag)
+    assert store.get("k") == b"old"

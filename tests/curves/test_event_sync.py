@@ -207,8 +207,10 @@ class ForgetfulStore(FolderStore):
 
     forgets = False
 
-    def put(self, key: str, data: bytes | Path | Iterable[bytes]) -> Entry:
-        entry = super().put(key, data)
+    def put(
+        self, key: str, data: bytes | Path | Iterable[bytes], *, replaces: str | None = None
+    ) -> Entry:
+        entry = super().put(key, data, replaces=replaces)
         if self.forgets:
             raise StoreUnreachable("no answer")
         return entry

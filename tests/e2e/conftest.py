@@ -81,7 +81,7 @@ class Job:
         self.machine = machine
         self.name = name
         self.folder: JobFolder = machine.settings.layout.job(name)
-        self.spec = JobSpec.from_request(json.loads(self.folder.spec.read_bytes()))
+        self.spec = JobSpec.from_stored(self.folder.spec.read_bytes())
 
     def history(self) -> History:
         return Journal(self.folder.journal).read()

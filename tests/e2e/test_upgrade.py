@@ -18,6 +18,7 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
+from tests.e2e.conftest import Machine
 from tests.job_processes import end_processes_of
 from tests.server_process import ServerProcess
 from tests.wait import until
@@ -107,6 +108,19 @@ def upgraded(
 
 def test_there_is_an_archive():
     assert ARCHIVES
+
+
+def test_today_s_records_have_the_number_of_their_format(machine: Machine):
+    job = machine.run("print('hello')")
+    found = {
+        str(path.relative_to(job.folder.root)): json.loads(path.read_bytes())
+        for path in job.folder.root.rglob("*.json")
+        if "ml" not in path.parts
+    }
+    assert len(found) > 7
+    own = {"packages.json", "script.json", "logger-files.json", "printed-metrics.json"}
+    without = {path for path, record in found.items() if "format" not in record}
+    assert {Path(path).name for path in without} <= own | {"algo-1.json"}  # metrics
 
 
 def test_every_job_is_listed_and_those_that_had_not_ended_do(upgraded: Upgraded):

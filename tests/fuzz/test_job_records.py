@@ -28,15 +28,15 @@ from trackside.jobs.records import (
     read_stored,
     spec_bytes,
 )
-from trackside.jobs.start_supervisor import Placed
+from trackside.jobs.start_supervisor import Launcher
 from trackside.jobs.update_job import tags_of
-from trackside.placement.local import LocalPlacement
 from trackside.records import evaluator_process, hosts
 from trackside.records.finding import Finding
 from trackside.records.host_processes import is_supervised
 from trackside.records.hosts import HostRecord, Phase, SyncState
 from trackside.records.journal import Journal
 from trackside.records.layout import Home, JobFolder, JobKeys
+from trackside.records.placed import Placed, PlacedHost
 from trackside.records.rule_status import Evaluation, RuleStatus
 from trackside.records.spec import JobSpec
 from trackside.records.status import FIRST, MOVES, Secondary, can_follow
@@ -169,8 +169,10 @@ def fill(job: JobFolder, rng: Random) -> None:
         (place.metrics / f"{host}.json").write_text(json.dumps(metrics))
         syncs = {"/opt/ml/checkpoints": SyncState(to="s3://b", last=1.7e9)}
         hosts.write(place.record, HostRecord(phase=Phase.RUNNING, syncs=syncs))
-        Placed(nonce="n" * 32, handle=asdict(myself()), gpus=("0",)).write(place.placed)
         place.supervisor.write_text(json.dumps({**asdict(myself()), "nonce": "n"}))
+    handle = {"job": SPEC.name, "hosts": {host: asdict(myself()) for host in SPEC.hosts}}
+    placed = {host: PlacedHost(nonce="n" * 32, gpus=("0",)) for host in SPEC.hosts}
+    Placed(hosts=placed).after_start(SPEC.hosts, handle).write(job)
     job.rules.root.mkdir()
     evaluation = Evaluation(configuration="all", rule="Overfit", status=RuleStatus.ISSUES_FOUND)
     job.rules.statuses.write_text(json.dumps([asdict(evaluation)]))
@@ -197,7 +199,7 @@ def ask(record: Record, home: Home) -> None:
     evaluator_process.may_live(rules)
     evaluator_process.is_done(rules, record.spec)
     is_supervised(record.folder)
-    observe(record.folder, record.history.attempt, LocalPlacement())
+    observe(record.folder, record.history.attempt, Launcher([], {}))
 
 
 def _damage(rng: Random, path: Path) -> None:

@@ -9,6 +9,7 @@ from tests.inside.conftest import Scripts
 from tests.wait import until
 from trackside.records.attached_process import STALE_SECONDS
 from trackside.records.host_processes import supervisor_lives
+from trackside.records.layout import JobFolder
 from trackside.records.status import Status
 
 
@@ -67,9 +68,10 @@ def test_a_run_of_another_machine_is_left_to_it_while_it_gives_signs_of_life(scr
     kill_supervisor(scripts, "a")
     caller = json.loads(host.caller.read_text())
     host.caller.write_text(json.dumps({**caller, "machine": "node-7"}))
-    placed = host.placed.read_bytes()
+    folder = JobFolder(host.root.parents[2])
+    placed = folder.placed.read_bytes()
     scripts.jobs.reconcile("a")
-    assert host.placed.read_bytes() == placed, "a second supervisor was started"
+    assert folder.placed.read_bytes() == placed, "a second supervisor was started"
     long_ago = time.time() - STALE_SECONDS - 60
     os.utime(host.record, (long_ago, long_ago))
     scripts.jobs.reconcile("a")

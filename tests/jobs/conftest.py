@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from trackside.records import hosts
 from trackside.records.host_processes import is_supervised
 from trackside.records.journal import History
 from trackside.records.layout import Home, JobFolder
+from trackside.records.placed import Placed, PlacedHost
 from trackside.records.spec import JobSpec
 from trackside.settings import Settings
 from trackside.system import processes
@@ -85,6 +87,18 @@ def kill_supervisor(folder: JobFolder, host: str = "algo-1", attempt: int = 1) -
     processes.send_signal(identity, signal.SIGKILL)
     until(lambda: not processes.is_alive(identity))
     return identity
+
+
+def placed_host(folder: JobFolder, host: str = "algo-1") -> PlacedHost:
+    placed = Placed.read(folder)
+    assert placed is not None
+    return placed.hosts[host]
+
+
+def change_placed(folder: JobFolder, host: str = "algo-1", **changes: Any) -> None:
+    placed = Placed.read(folder)
+    assert placed is not None
+    placed.with_host(host, replace(placed.hosts[host], **changes)).write(folder)
 
 
 def run_to_end(jobs: Jobs, name: str = "job-1") -> History:

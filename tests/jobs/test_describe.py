@@ -153,15 +153,16 @@ def test_the_host_that_failed_first_is_shown_with_those_that_failed_alike(jobs: 
     for number in range(1, 5):
         until(folder.host(f"algo-{number}", 1).record.exists)
     alike = "AlgorithmError: boom, exit code: 3"
+    reason = "AlgorithmError: algo-3: boom, exit code: 3"
 
     def wrong(host: str, **fields: Any) -> None:
         write(folder.host(host, 1).record, HostRecord(phase=Phase.ENDED, **fields))
 
-    Journal(folder.journal).move(Secondary.FAILED, reason=alike)
+    Journal(folder.journal).move(Secondary.FAILED, reason=reason)
     run_to_end(jobs)
     wrong("algo-1", exit_code=-15, lost="ended with the others", ended_at=30.0)
     wrong("algo-2", exit_code=3, failure=alike, ended_at=20.0)
-    wrong("algo-3", exit_code=3, failure=alike, ended_at=10.0)
+    wrong("algo-3", exit_code=3, failure=alike, ended_at=40.0)
     wrong("algo-4", exit_code=0)
     text = str(jobs.failure_of("job-1"))
     assert "Exit code 3 on algo-3 (the same on algo-2)." in text

@@ -6,7 +6,6 @@ played, by a placement whose supervisors die and fall silent on command.
 
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -23,7 +22,15 @@ from tests.jobs.conftest import make_spec
 from trackside.jobs.reconcile import MAX_REVIVALS, Reconciler
 from trackside.jobs.start_supervisor import Launcher
 from trackside.jobs.submit import Submission
-from trackside.placement.placement import Exited, Handle, Placement, Poll, Running, Unknown
+from trackside.placement.placement import (
+    Exited,
+    Group,
+    Handle,
+    Placement,
+    Poll,
+    Running,
+    Unknown,
+)
 from trackside.records.journal import History, Journal
 from trackside.records.layout import Home
 from trackside.records.status import Secondary, Status
@@ -42,28 +49,40 @@ class PlayedPlacement(Placement):
     """Supervisors that exist as numbers."""
 
     name: ClassVar[str] = "played"
+    shares_files: ClassVar[bool] = True
 
     def __init__(self) -> None:
         self.alive: dict[int, str] = {}
         self.num_started = dict.fromkeys(HOSTS, 0)
         self.is_silent = False
 
-    def start(
-        self, command: Sequence[str], environment: Mapping[str, str], *, nonce: str, log: Path
-    ) -> Handle:
-        host = command[1]
+    def start(self, group: Group) -> Handle:
+        return {host.name: self._start(host.name) for host in group.hosts}
+
+    def _start(self, host: str) -> int:
         number = sum(self.num_started.values())
         self.num_started[host] += 1
         self.alive[number] = host
-        return {"number": number}
+        return number
 
-    def poll(self, handle: Handle) -> Poll:
+    def poll(self, handle: Handle) -> dict[str, Poll]:
+        return {host: self._poll(number) for host, number in handle.items()}
+
+    def _poll(self, number: int) -> Poll:
         if self.is_silent:
             return Unknown("no answer")
-        return Running() if handle["number"] in self.alive else Exited(None)
+        return Running() if number in self.alive else Exited(None)
 
-    def stop(self, handle: Handle, *, force: bool = False) -> None:
-        self.alive.pop(handle["number"], None)
+    def addresses(self, handle: Handle) -> dict[str, str]:
+        return dict.fromkeys(handle, "127.0.0.1")
+
+    def interface(self, handle: Handle) -> str:
+        return "lo"
+
+    def stop(self, handle: Handle, *, host: str | None = None, force: bool = False) -> None:
+        for name, number in handle.items():
+            if host in (None, name):
+                self.alive.pop(number, None)
 
 
 class JobMachine(RuleBasedStateMachine):
@@ -72,7 +91,9 @@ class JobMachine(RuleBasedStateMachine):
         self.root = Path(tempfile.mkdtemp(prefix="trackside-machine-"))
         self.home = Home(self.root)
         self.placement = PlayedPlacement()
-        self.reconciler = Reconciler(self.home, Launcher(self.placement, [], {}))
+        self.reconciler = Reconciler(
+            self.home, Launcher([], {}, placement_of=lambda name: self.placement)
+        )
         self.journal = Journal(self.home.job("job-1").journal)
         self.num_deaths = dict.fromkeys(HOSTS, 0)
         self.ended: History | None = None

@@ -4,25 +4,25 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.jobs.conftest import ENVIRON, is_training, kill_supervisor, make_spec, run_to_end
+from tests.jobs.conftest import (
+    ENVIRON,
+    is_training,
+    kill_supervisor,
+    make_spec,
+    placed_host,
+    run_to_end,
+)
 from tests.wait import until
 from trackside.jobs.jobs import Jobs
 from trackside.jobs.local_reader import LocalReader
-from trackside.jobs.start_supervisor import Placed
 from trackside.records import pending_uploads
-from trackside.records.layout import Home, JobFolder
+from trackside.records.layout import Home
 
 LOOKS: list[Callable[[LocalReader], object]] = [
     lambda reader: reader.describe("job-1"),
     lambda reader: reader.list(),
     lambda reader: reader.reconcile("job-1"),
 ]
-
-
-def num_revivals(folder: JobFolder) -> int:
-    placed = Placed.read(folder.host("algo-1", 1).placed)
-    assert placed is not None
-    return placed.revivals
 
 
 @pytest.mark.parametrize("look", LOOKS)
@@ -33,7 +33,7 @@ def test_a_killed_supervisor_is_revived_by_who_only_looks(
     until(lambda: is_training(jobs, "job-1"))
     kill_supervisor(home.job("job-1"))
     look(LocalReader(jobs.settings, ENVIRON))
-    assert num_revivals(home.job("job-1")) == 1
+    assert placed_host(home.job("job-1")).revivals == 1
 
 
 def test_the_end_of_a_job_is_looked_after_until_all_is_stored(jobs: Jobs, home: Home):
@@ -43,10 +43,10 @@ def test_the_end_of_a_job_is_looked_after_until_all_is_stored(jobs: Jobs, home: 
     run_to_end(jobs)
     reader = LocalReader(jobs.settings, ENVIRON)
     reader.describe("job-1")
-    assert num_revivals(home.job("job-1")) == 0
+    assert placed_host(home.job("job-1")).revivals == 0
     pending_uploads.note(home, "job-1", keeps_files=True)
     reader.describe("job-1")
-    assert num_revivals(home.job("job-1")) == 1
+    assert placed_host(home.job("job-1")).revivals == 1
 
 
 def test_answers_are_those_of_jobs(jobs: Jobs):

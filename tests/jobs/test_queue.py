@@ -294,3 +294,26 @@ def test_an_instance_type_becomes_words_of_the_job_s_own(
     spec = make_spec(ResourceConfig=whole, Trackside=own)
     options = asking_by_type(spec, most).options
     assert (options.cores, options.memory_gb) == asked
+
+
+def test_a_job_of_another_scheduler_neither_takes_nor_waits_for_this_machine():
+    elsewhere = entry("elsewhere", 64, since=3, is_counted=False)
+    queue = queue_of(
+        entry("large", 4, since=1),
+        entry("small", 1, since=2),
+        elsewhere,
+        running=(entry("here", 1), entry("cluster", 99, is_counted=False)),
+    )
+    assert queue.free == MachineResources(cores=3, memory_gb=16, gpus=1)
+    assert startable(queue) == ["elsewhere"]
+    assert queue.has_uncounted
+    queue.drop("elsewhere")
+    assert not queue.has_uncounted
+
+
+def test_the_owner_s_limits_hold_wherever_a_job_runs():
+    queue = queue_of(
+        entry("more", 2, owner="alice", is_counted=False),
+        running=(entry("cluster", 2, owner="alice", is_counted=False),),
+    )
+    assert startable(queue, limited(alice=Limit(cores=3))) == []

@@ -11,31 +11,34 @@ from typing import Any
 import pytest
 
 from tests.jobs.conftest import (
+    change_placed,
     identity_at,
     is_training,
     kill_supervisor,
     make_jobs,
     make_spec,
     num_starts,
+    placed_host,
     run_to_end,
 )
 from tests.wait import until
 from trackside.files import durable
 from trackside.jobs.jobs import Jobs
 from trackside.jobs.reconcile import MAX_REVIVALS, GiveUp, Revive, SeenHost, Start, decide
-from trackside.jobs.start_supervisor import Placed, locked
-from trackside.placement.placement import Exited, Poll, Running, Unknown
+from trackside.jobs.start_supervisor import locked
+from trackside.placement.placement import Exited, Lost, Pending, Poll, Running, Unknown
 from trackside.records import evaluator_process, hosts
 from trackside.records.hosts import HostRecord, Phase
 from trackside.records.journal import Journal
 from trackside.records.layout import Home, HostFolder, JobFolder
+from trackside.records.placed import Placed, PlacedHost, Started
 from trackside.records.status import FIRST, Secondary, State, Status
 from trackside.settings import Settings
 from trackside.system import boot_clock, processes
 
 TRAINING = State(Status.IN_PROGRESS, Secondary.TRAINING)
 STOPPING = State(Status.STOPPING, Secondary.STOPPING)
-PLACED = Placed(nonce="n", handle={"pid": 1})
+PLACED = PlacedHost(nonce="n")
 
 
 def seen(poll: Poll | None, *, revivals: int = 0, **changes: Any) -> SeenHost:
@@ -60,10 +63,12 @@ RUNS: Any = {"script_lives": True}
     [
         (TRAINING, [seen(Running())], []),
         (TRAINING, [seen(Unknown("no answer"))], []),
+        (FIRST, [seen(Pending("no machine is free"))], []),
+        (TRAINING, [seen(Lost("its machine is gone"))], [Revive]),
         (TRAINING, [seen(Unknown("no answer"), revivals=99)], []),
         (TRAINING, [seen(Exited(None))], [Revive]),
         (STOPPING, [seen(Exited(None))], [Revive]),
-        (FIRST, [seen(None, placed=Placed(nonce="n"))], [Start]),
+        (FIRST, [seen(None, placed=PlacedHost(nonce="n"))], [Start]),
         (FIRST, [seen(None, placed=None)], [Start]),
         (TRAINING, [seen(Exited(0), revivals=MAX_REVIVALS - 1)], [Revive]),
         (TRAINING, [seen(Exited(0), revivals=MAX_REVIVALS)], [GiveUp]),
@@ -92,9 +97,7 @@ def test_a_killed_supervisor_is_revived_and_the_job_completes(jobs: Jobs, home: 
     (folder.root / "release").touch()
     assert run_to_end(jobs).state.status is Status.COMPLETED
     assert num_starts(folder) == 2
-    placed = Placed.read(folder.host("algo-1", 1).placed)
-    assert placed is not None
-    assert placed.revivals == 1
+    assert placed_host(folder, "algo-1").revivals == 1
 
 
 def test_a_supervisor_that_lives_is_left_alone(jobs: Jobs, home: Home):
@@ -127,16 +130,15 @@ def test_a_job_given_up_leaves_no_process_of_its_script(jobs: Jobs, home: Home):
     jobs.submit(make_spec(hyper={"hold": "yes"}))
     folder = home.job("job-1")
     until(lambda: is_training(jobs, "job-1"))
-    placed = Placed.read(folder.host("algo-1", 1).placed)
-    assert placed is not None
-    mark = f"{placed.nonce}.1.0badcafe"  # as a sandbox marks its processes, and says so
+    mark = (
+        f"{placed_host(folder).nonce}.1.0badcafe"  # as a sandbox marks its processes, and says so
+    )
     sandbox = folder.host("algo-1", 1).sandbox
     sandbox.mkdir(exist_ok=True)
     durable.write_json(sandbox / "intent.json", {"mark": mark})
     script = subprocess.Popen(["sleep", "600"], env={"TRACKSIDE_NONCE": mark})
     kill_supervisor(folder)
-    given_up = replace(placed, revivals=MAX_REVIVALS, revived=boot_clock.now())
-    given_up.write(folder.host("algo-1", 1).placed)
+    change_placed(folder, revivals=MAX_REVIVALS, revived=boot_clock.now())
     jobs.reconcile("job-1")
     assert script.wait(60) == -9
     assert jobs.describe("job-1")["TrainingJobStatus"] == "Failed"
@@ -149,14 +151,10 @@ def test_revivals_of_long_ago_do_not_count(jobs: Jobs, home: Home):
     until(lambda: is_training(jobs, "job-1"))
     for revived in (_minutes_ago(11), boot_clock.Moment("another boot", 5.0)):
         killed = kill_supervisor(folder)
-        placed = Placed.read(place.placed)
-        assert placed is not None
-        replace(placed, revivals=MAX_REVIVALS, revived=revived).write(place.placed)
+        change_placed(folder, revivals=MAX_REVIVALS, revived=revived)
         jobs.reconcile("job-1")
         until(partial(_is_another, place, killed))
-        placed = Placed.read(place.placed)
-        assert placed is not None
-        assert placed.revivals == 1
+        assert placed_host(folder).revivals == 1
     (folder.root / "release").touch()
     assert run_to_end(jobs).state.status is Status.COMPLETED
 
@@ -182,14 +180,12 @@ def test_a_job_whose_script_runs_is_not_given_up(jobs: Jobs, home: Home):
     assert identity is not None
     record = {"init": {"pid": identity.pid, "started": identity.started}}
     durable.write_json(place.sandbox / "process.json", {**record, "boot_id": identity.boot_id})
-    placed = Placed.read(place.placed)
-    assert placed is not None
     try:
-        replace(placed, revivals=9, revived=boot_clock.now()).write(place.placed)
+        change_placed(folder, revivals=9, revived=boot_clock.now())
         jobs.reconcile("job-1")  # too early to try again
         assert identity_at(place.supervisor) == killed
         assert not Journal(folder.journal).read().state.is_final
-        replace(placed, revivals=9, revived=_minutes_ago(2)).write(place.placed)
+        change_placed(folder, revivals=9, revived=_minutes_ago(2))
         jobs.reconcile("job-1")
         until(lambda: identity_at(place.supervisor) != killed)
     finally:
@@ -208,9 +204,10 @@ def test_a_recycled_pid_is_not_taken_for_the_supervisor(jobs: Jobs, home: Home):
     me = processes.myself()
     recycled = {"pid": me.pid, "started": me.started - 1, "boot_id": me.boot_id}
     durable.write_json(place.supervisor, {**recycled, "nonce": "old"})
-    placed = Placed.read(place.placed)
+    placed = Placed.read(folder)
     assert placed is not None
-    replace(placed, handle=recycled).write(place.placed)
+    handle = {"job": "job-1", "hosts": {"algo-1": recycled}}
+    replace(placed, started=(Started(hosts=("algo-1",), handle=handle),)).write(folder)
     jobs.reconcile("job-1")
     until(lambda: num_starts(folder) == 2)
 
@@ -248,9 +245,7 @@ def test_a_host_whose_part_is_over_is_not_started_again(jobs: Jobs, home: Home):
     kill_supervisor(folder, "algo-2")
     hosts.write(folder.host("algo-2", 1).record, HostRecord(phase=Phase.ENDED, exit_code=0))
     jobs.reconcile("job-1")
-    placed = Placed.read(folder.host("algo-2", 1).placed)
-    assert placed is not None
-    assert placed.revivals == 0
+    assert placed_host(folder, "algo-2").revivals == 0
 
 
 def test_a_supervisor_that_died_going_into_the_next_attempt_is_started_in_that_attempt(
@@ -276,9 +271,9 @@ def test_while_somebody_else_is_starting_supervisors_nothing_is_done(jobs: Jobs,
     with locked(folder) as mine:
         assert mine
         jobs.reconcile("job-1")
-        assert Placed.read(folder.host("algo-1", 1).placed).revivals == 0  # type: ignore[union-attr]
+        assert placed_host(folder).revivals == 0
     jobs.reconcile("job-1")
-    assert Placed.read(folder.host("algo-1", 1).placed).revivals == 1  # type: ignore[union-attr]
+    assert placed_host(folder).revivals == 1
 
 
 def test_racing_reconcilers_revive_once(settings: Settings, jobs: Jobs, home: Home):
@@ -297,7 +292,7 @@ def test_racing_reconcilers_revive_once(settings: Settings, jobs: Jobs, home: Ho
                 os._exit(1)
         racers.append(pid)
     assert [os.waitpid(pid, 0)[1] for pid in racers] == [0] * 6
-    assert Placed.read(folder.host("algo-1", 1).placed).revivals == 1  # type: ignore[union-attr]
+    assert placed_host(folder).revivals == 1
     until(lambda: num_starts(folder) == 2)
 
 
@@ -308,7 +303,7 @@ def test_a_damaged_record_of_one_job_does_not_keep_the_others_from_being_healed(
         jobs.submit(make_spec(name, hyper={"hold": "yes"}))
         until(home.job(name).host("algo-1", 1).record.exists)
         kill_supervisor(home.job(name))
-    home.job("a-broken").host("algo-1", 1).placed.write_text("{")
+    home.job("a-broken").placed.write_text("{")
     jobs.reconcile()
     until(lambda: num_starts(home.job("b-sound")) == 2)
 

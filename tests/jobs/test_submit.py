@@ -46,7 +46,7 @@ def test_a_submitted_job_runs_and_its_spec_is_in_storage(jobs: Jobs, home: Home)
     jobs.submit(spec)
     assert run_to_end(jobs).state.status is Status.COMPLETED
     stored = durable.read_json(home.buckets / "out/runs/job-1/trackside/job.json")
-    assert stored == spec.to_request() == durable.read_json(home.job("job-1").spec)
+    assert stored == spec.to_stored() == durable.read_json(home.job("job-1").spec)
     assert [path.name for path in home.jobs.iterdir()] == ["job-1"]
 
 

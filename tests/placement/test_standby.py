@@ -39,16 +39,21 @@ import json, os, sys
 from pathlib import Path
 from trackside.placement import standby
 from trackside.placement.local import LocalPlacement
+from trackside.placement.placement import Group, HostRequest
 folder = Path(sys.argv[1])
 {before}
 standby.prepare("stand_in")
 command = [sys.executable, "-P", "-m", "{module}", str(folder), "algo-1"]
-start = LocalPlacement().start
+def start(given):
+    host = HostRequest(name="algo-1", nonce="n", log=folder / "log")
+    group = Group(job="job", attempt=1, epoch=1, hosts=(host,), command=tuple(command),
+                  environment=given)
+    return LocalPlacement().start(group)["hosts"]["algo-1"]
 {then}
 """
 START = """
 given = {"GIVEN": "a=b\\udcff", "PYTHONPATH": str(folder / "packages")}
-handle = start(command, given, nonce="n", log=folder / "log")
+handle = start(given)
 print(json.dumps(handle), flush=True)
 """
 

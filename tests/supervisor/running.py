@@ -1,6 +1,5 @@
 """A job's folder as a submitter leaves it, and its supervisors' view of it, in this process."""
 
-import json
 import os
 import subprocess
 import sys
@@ -39,7 +38,7 @@ def context(home: Path, *, host: str = "algo-1", num_hosts: int = 1, **request: 
         Journal(folder.journal).open()
         for number in range(1, num_hosts + 1):
             folder.host(f"algo-{number}", 1).root.mkdir(parents=True)
-    spec = JobSpec.from_request(json.loads(folder.spec.read_bytes()))
+    spec = JobSpec.from_stored(folder.spec.read_bytes())
     return Context(folder, spec, host, NONCE, settings, environ)
 
 

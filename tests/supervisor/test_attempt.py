@@ -11,6 +11,9 @@ from tests.fault_proxy import Fault
 from tests.small_disk import fill, small_disk
 from tests.supervisor.running import NONCE, attempt, context
 from tests.wait import until
+from trackside.capture.trial_layout import RECORDER_REQUEST
+from trackside.coordination.coordination import FLIGHT_RECORDER, Request
+from trackside.coordination.folder import FolderCoordination
 from trackside.records.hosts import HostRecord, Phase
 from trackside.records.status import Secondary, Status
 from trackside.supervisor import attempt as attempts
@@ -98,9 +101,56 @@ def test_a_start_that_waits_for_space_can_be_stopped(tmp_path, monkeypatch):
         assert ran[0].exit_code is None
 
 
+def test_a_request_is_fulfilled_while_the_script_runs(tmp_path):
+    hook = {"S3OutputPath": "s3://bucket/debug", "LocalPath": "/opt/ml/output/tensors"}
+    mine = attempt(
+        tmp_path,
+        DebugHookConfig=hook,
+        AlgorithmSpecification=script("mkdir -p /opt/ml/output/tensors; exec sleep 300"),
+    )
+    thread, _ = in_thread(mine)
+    asked = mine.folder.inside("/opt/ml/output/tensors")
+    until(asked.is_dir)
+    outside = FolderCoordination(mine.context.folder, mine.context.spec.hosts, "algo-1", 1)
+    outside.request(Request("1", FLIGHT_RECORDER, "algo-1"))
+    until((asked / RECORDER_REQUEST).exists)
+    mine.context.journal.move(Secondary.STOPPING)
+    thread.join()
+
+
+class TakenOver(FolderCoordination):
+    """Of a host whose job continues elsewhere as soon as this file exists."""
+
+    def is_over(self) -> str:
+        is_elsewhere = (self.folder.root / "taken over").exists()
+        return "group 2 has been placed." if is_elsewhere else ""
+
+
+def test_a_host_whose_part_is_over_ends_its_script_and_publishes_nothing(tmp_path):
+    mine = attempt(
+        tmp_path,
+        AlgorithmSpecification=script(
+            "trap 'echo bye; exit 0' TERM; echo x > /opt/ml/model/m; while :; do sleep 0.1; done"
+        ),
+        CheckpointConfig={"S3Uri": "s3://bucket/checkpoints"},
+    )
+    folder = mine.context.folder
+    mine.coordination = TakenOver(folder, mine.context.spec.hosts, "algo-1", 1)
+    thread, ran = in_thread(mine)
+    until((mine.folder.ml / "model" / "m").exists)
+    (folder.root / "taken over").touch()
+    thread.join()
+    assert ran[0].exit_code == 0
+    assert ran[0].phase is not Phase.ENDED
+    log = mine.folder.log.read_text()
+    assert "bye" in log
+    assert "[trackside] algo-1 has left the job: group 2 has been placed." in log
+    assert (mine.folder.ml / "model" / "m").exists()
+
+
 def _lead(home: Path) -> float:
     """By how much the checkpoints lag more than whatever else lags most."""
-    syncs = attempt(home).gang.records()["algo-1"].syncs
+    syncs = attempt(home).coordination.records()["algo-1"].syncs
     lags = {name: state.lag_seconds for name, state in syncs.items()}
     return lags.pop("/opt/ml/checkpoints", 0.0) - max(lags.values(), default=0.0)
 

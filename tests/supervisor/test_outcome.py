@@ -2,17 +2,19 @@
 
 import pytest
 
+from trackside.coordination.coordination import EndOrder, Why
 from trackside.records.hosts import HostRecord, Phase
 from trackside.records.status import FIRST, Secondary
-from trackside.supervisor.gang import EndOrder, Why
 from trackside.supervisor.outcome import (
     REASON_LENGTH,
     Again,
     End,
     algorithm_error,
     decide,
+    failed_peer,
     first_wrong,
 )
+from trackside.system.boot_clock import Moment
 
 TRAINING = FIRST.after(Secondary.DOWNLOADING).after(Secondary.TRAINING)
 STOPPING = TRAINING.after(Secondary.STOPPING)
@@ -82,6 +84,30 @@ KILLED = ended(
 )
 def test_the_end_follows_from_the_records(state, records, order, left, outcome):
     assert decide(state, records, order, attempts_left=left) == outcome
+
+
+def at(boot: str, seconds: float, **details) -> HostRecord:
+    return ended(failure="AlgorithmError: x", ended=Moment(boot, seconds), **details)
+
+
+def test_on_one_machine_the_host_failed_first_that_ended_first():
+    """Whatever the wall clock says, and whichever the lead saw first."""
+    records = {"algo-1": at("b", 7.0, ended_at=1.0), "algo-2": at("b", 6.0, ended_at=9.0)}
+    found = first_wrong(records, EndOrder(Why.HOST_FAILED, "algo-1", 1.0))
+    assert found == ("algo-2", records["algo-2"])
+    assert failed_peer(records) == "algo-2"
+
+
+@pytest.mark.parametrize("seen", ["algo-1", "algo-2", "algo-3"])
+def test_of_several_machines_the_host_failed_first_that_the_lead_saw_first(seen: str):
+    """Their clocks differ, and nobody knows by how much."""
+    records = {
+        "algo-1": at("b", 100.0, ended_at=50.0),
+        "algo-2": at("c", 1.0, ended_at=10.0),
+        "algo-3": at("c", 2.0, ended_at=20.0),
+    }
+    found = first_wrong(records, EndOrder(Why.HOST_FAILED, seen, 1.0))
+    assert found == (seen, records[seen])
 
 
 def test_a_host_that_vanished_is_named_though_it_left_no_record():

@@ -36,8 +36,8 @@ def test_what_is_done_follows_from_what_is_seen(seen: Seen, expected: Action):
 
 def test_a_supervisor_that_died_is_started_again_with_its_own_gpus(tmp_path):
     mine = attempt(tmp_path, num_hosts=2)
-    place = mine.gang.folder_of("algo-2")
-    supervise_by(mine.gang.folder, "algo-2", dead_process())
+    place = mine.context.folder.host("algo-2", 1)
+    supervise_by(mine.context.folder, "algo-2", dead_process())
     durable.write_json(place.placed, {"nonce": "of-algo-2-alone", "gpus": ["3", "5"]})
     assert mine.peers.check() == []
     until(lambda: supervisor_lives(place))
@@ -56,16 +56,16 @@ def test_a_supervisor_that_died_is_started_again_with_its_own_gpus(tmp_path):
 def test_a_host_whose_supervisor_keeps_dying_is_lost(tmp_path, monkeypatch):
     monkeypatch.setattr(peer_watchdog, "PAUSES_SECONDS", (0.0, 0.1))
     mine = attempt(tmp_path, num_hosts=3)
-    supervise_by(mine.gang.folder, "algo-2", dead_process())
+    supervise_by(mine.context.folder, "algo-2", dead_process())
     monkeypatch.setattr(sys, "executable", "/bin/false")
-    supervise_by(mine.gang.folder, "algo-3", processes.myself())
+    supervise_by(mine.context.folder, "algo-3", processes.myself())
     assert mine.peers.check() == []
     assert until(mine.peers.check) == ["algo-2"]
 
 
 def test_a_host_that_has_ended_is_left_alone(tmp_path):
     mine = attempt(tmp_path, num_hosts=2)
-    supervise_by(mine.gang.folder, "algo-2", dead_process())
-    record(mine.gang.folder, "algo-2", Phase.ENDED)
+    supervise_by(mine.context.folder, "algo-2", dead_process())
+    record(mine.context.folder, "algo-2", Phase.ENDED)
     assert mine.peers.check() == []
-    assert not mine.gang.folder_of("algo-2").supervisor_log.exists()
+    assert not mine.context.folder.host("algo-2", 1).supervisor_log.exists()

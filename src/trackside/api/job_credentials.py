@@ -7,13 +7,12 @@ the job's processes in their environment, and is valid until the job has ended.
 import re
 
 from trackside.api.keys import AccessKey, AccessKeys, Rights, UnknownKey
-from trackside.jobs.start_supervisor import Placed
 from trackside.records.journal import Journal
-from trackside.records.layout import Home, JobFolder
+from trackside.records.layout import FIRST_HOST, Home, JobFolder
+from trackside.records.placed import Placed
 from trackside.records.spec import JOB_NAME
 
 _PREFIX = "TSJOB-"
-_FIRST_HOST, _FIRST_ATTEMPT = "algo-1", 1
 
 
 class JobCredentials:
@@ -57,10 +56,11 @@ class JobCredentials:
         if not re.fullmatch(JOB_NAME, job):
             return None
         folder: JobFolder = self._home.job(job)
-        placed = Placed.read(folder.host(_FIRST_HOST, _FIRST_ATTEMPT).placed)
-        if placed is None or Journal(folder.journal).read().state.is_final:
+        placed = Placed.read(folder)
+        lead = placed.hosts.get(FIRST_HOST) if placed is not None else None
+        if lead is None or Journal(folder.journal).read().state.is_final:
             return None
-        return placed.nonce
+        return lead.nonce
 
 
 def job_of(key: AccessKey) -> str | None:

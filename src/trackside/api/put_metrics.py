@@ -17,6 +17,7 @@ from trackside.api.json_service import OperationCall, Response
 from trackside.api.metric_values import JOB, curve_name
 from trackside.api.ownership import check_may_change
 from trackside.api.validation import parsed
+from trackside.coordination.host_files import files_of
 from trackside.errors import JobNotFound
 from trackside.jobs.jobs import Jobs
 from trackside.records.members import member
@@ -95,7 +96,7 @@ class PutMetrics:
             raise _unknown(job) from None
         if record.folder is None or record.history.state.is_final:
             raise _wrong(f"The training job {job!r} has ended, and its curves with it.")
-        host = record.folder.host(record.spec.hosts[0], record.history.attempt)
+        host = files_of(record.folder, record.spec.hosts[0], record.history.attempt)
         folder = host.script_folder(host.reported_metrics)
         try:
             descriptor = folder.open(_FILE, _APPENDING)

@@ -23,7 +23,6 @@ from trackside.errors import InvalidSpec, JobFailed, JobStopped
 from trackside.placement import standby
 from trackside.profiles import chosen_server
 from trackside.records import notify_targets
-from trackside.records.layout import FIRST_HOST
 from trackside.settings import Settings, environment
 from trackside.texts.terminal_text import visible
 
@@ -406,9 +405,11 @@ def _until_first_output(job: "TrainingJob") -> None:
     """Wait briefly until a job on this machine has a log: before that there is nothing to print,
     and its processes start faster if this one does not import the printing code yet.
     """
+    from trackside.coordination.host_files import first_files
+
     home = Settings.load().layout
     folder, until = home.job(job.name), time.monotonic() + _QUIET_SECONDS
-    log = folder.host(FIRST_HOST, 1).log
+    log = first_files(folder).log
     while folder.root.exists() and time.monotonic() < until:
         with suppress(OSError):
             if log.stat().st_size:

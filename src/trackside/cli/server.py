@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from socket import socket
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import click
 
@@ -51,6 +52,12 @@ _LOG_LINE = "%(asctime)s %(levelname)s %(name)s %(message)s"
     help="Where to listen; an address that other machines reach needs access keys.",
 )
 @click.option(
+    "--advertise",
+    metavar="HOST[:PORT]|URL",
+    help="Where jobs reach this server, also those on other machines. Default: as --listen says, "
+    "and 127.0.0.1 if that is all addresses.",
+)
+@click.option(
     "--database",
     metavar="URL",
     help="postgresql://…, for several servers that share jobs. [TRACKSIDE_DATABASE]",
@@ -83,6 +90,7 @@ _LOG_LINE = "%(asctime)s %(levelname)s %(name)s %(message)s"
 )
 def server(
     listen: str,
+    advertise: str | None,
     database: str | None,
     storage: str | None,
     run_as: tuple[str, ...],
@@ -99,7 +107,7 @@ def server(
     Examples:
       trackside server
       eval "$(trackside env)" && aws sagemaker list-training-jobs
-      trackside server --listen 0.0.0.0:7007 --log-format json
+      trackside server --listen 0.0.0.0:7007 --advertise trackside.example.com
       trackside server --database postgresql://db/trackside --storage s3://bucket
       trackside server --run-as team=alice --run-as trackside-jobs
     """
@@ -128,8 +136,10 @@ def server(
     _check_access(host, keys)
     _warn_of_shared_user(settings, keys)
     with _listening(bind, host, port) as listener:
-        url = url_for(host, listener.getsockname()[1])
-        _settle_storage(settings, url)
+        port = listener.getsockname()[1]
+        url = url_for(host, port)
+        public_url = advertised(advertise, port) if advertise else url
+        _settle_storage(settings, url, public_url)
         settings.layout.server.root.mkdir(parents=True, exist_ok=True, mode=0o700)
         _keep(settings.layout.server.address, {"url": url})
         _keep_own_key(settings, keys)
@@ -139,7 +149,7 @@ def server(
         print('  eval "$(trackside env)"   sets up AWS clients in a shell', flush=True)
         with (
             keys.kept_current(),
-            Services(settings, keys, environment(), url=url) as services,
+            Services(settings, keys, environment(), url=public_url) as services,
         ):
             make_server(services.app, drain_seconds=drain_seconds).run(sockets=[listener])
 
@@ -154,10 +164,10 @@ def _listening(bind: Callable[[str, int], socket], host: str, port: int) -> sock
         ) from error
 
 
-def parsed(listen: str) -> tuple[str, int]:
+def parsed(listen: str, option: str = "--listen") -> tuple[str, int]:
     host, colon, port = listen.rpartition(":")
     if not colon or not host or not port.isdigit() or int(port) > 65535:
-        raise click.UsageError(f"--listen {listen!r} is not of the form HOST:PORT.")
+        raise click.UsageError(f"{option} {listen!r} is not of the form HOST:PORT.")
     return host.strip("[]"), int(port)
 
 
@@ -170,6 +180,32 @@ def url_for(host: str, port: int) -> str:
     if address.is_unspecified:
         return f"http://{'127.0.0.1' if address.version == 4 else '[::1]'}:{port}"
     return f"http://{f'[{host}]' if address.version == 6 else host}:{port}"
+
+
+def advertised(given: str, port: int) -> str:
+    """The URL of `--advertise`; without a port, the one that is listened to."""
+    if "://" in given:
+        found = urlsplit(given)
+        is_valid = found.scheme in ("http", "https") and bool(found.hostname)
+        if not is_valid or found.path.strip("/") or found.query:
+            raise click.UsageError(f"--advertise {given!r} is not of the form http(s)://HOST:PORT.")
+        return given.rstrip("/")
+    host, colon, own_port = given.rpartition(":")
+    if not colon or given.endswith("]") or given.count(":") > 1 and not given.startswith("["):
+        host, own_port = given, str(port)
+    host, number = parsed(f"{host}:{own_port}", option="--advertise")
+    if _is_any(host):
+        raise click.UsageError(
+            f"--advertise {given!r} is every address of this machine. Give the one that jobs reach."
+        )
+    return url_for(host, number)
+
+
+def _is_any(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        return False
 
 
 def _check_access(host: str, keys: "AccessKeys") -> None:
@@ -242,7 +278,7 @@ def _say_what_is_enforced() -> None:
         )
 
 
-def _settle_storage(settings: Settings, url: str) -> None:
+def _settle_storage(settings: Settings, *own_urls: str) -> None:
     """Sets what `s3://` means from now on, here and in the jobs; and checks a team's store."""
     storage = settings.storage
     if storage and not storage.startswith(OBJECT_STORES):
@@ -251,9 +287,9 @@ def _settle_storage(settings: Settings, url: str) -> None:
             f"Give {', '.join(OBJECT_STORES)} and a bucket."
         )
     if storage.startswith("s3://"):
-        keep_to_configured_store(url)
+        keep_to_configured_store(*own_urls)
     else:
-        keep_to_embedded_buckets(url)
+        keep_to_embedded_buckets(*own_urls)
     if storage:
         _check_storage(settings)
     elif settings.database:

@@ -17,7 +17,7 @@ def upload_shown() -> Iterator[None]:
         yield
         return
     from trackside.cli.bars import live_bars
-    from trackside.remote.upload_inputs import watched
+    from trackside.jobs.channel_upload import watched
 
     progress = Progress()
 

@@ -1,4 +1,5 @@
-"""Reads files that may be damaged: damaged ones are skipped, and logged once.
+"""Reads files that may be damaged: damaged ones are skipped, and logged once. Those of a later
+format are refused: who takes them for missing would begin again what is under way.
 
 `files/json_record.py` detects damage; `files/durable.py` writes.
 """
@@ -7,7 +8,15 @@ import logging
 from pathlib import Path
 from typing import Any, TypeVar
 
-from trackside.files.json_record import DamagedRecord, parsed, parsed_object, record
+from trackside.errors import DamagedJob
+from trackside.files.json_record import (
+    DamagedRecord,
+    NewerFormat,
+    check_format,
+    numbered_record,
+    parsed,
+    parsed_object,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -19,11 +28,16 @@ _logged: set[tuple[str, str]] = set()
 
 
 def read(kind: type[T], path: Path) -> T | None:
-    """The record in a file; None without a file, or if it is damaged, which is logged."""
+    """The record in a file; None without a file, or if it is damaged, which is logged.
+
+    `DamagedJob` if it is of a later format.
+    """
     try:
-        return record(kind, parsed(path.read_bytes()))
+        return numbered_record(kind, parsed(path.read_bytes()))
     except (FileNotFoundError, NotADirectoryError):
         return None
+    except NewerFormat as error:
+        raise DamagedJob(f"{str(path)!r} cannot be read: {error}.") from error
     except DamagedRecord as error:
         say_once(path, f"{error}; it is left out")
         return None
@@ -32,9 +46,13 @@ def read(kind: type[T], path: Path) -> T | None:
 def read_object(path: Path) -> dict[str, Any] | None:
     """The same of a JSON object without declared fields."""
     try:
-        return parsed_object(path.read_bytes())
+        found = parsed_object(path.read_bytes())
+        check_format(found)
+        return found
     except (FileNotFoundError, NotADirectoryError):
         return None
+    except NewerFormat as error:
+        raise DamagedJob(f"{str(path)!r} cannot be read: {error}.") from error
     except DamagedRecord as error:
         say_once(path, f"{error}; it is left out")
         return None

@@ -12,11 +12,14 @@ import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trackside.files.disk_space import is_full
-from trackside.files.json_record import parsed
+from trackside.files.json_record import numbered, parsed
 from trackside.files.permissions import PRIVATE_FILE, open_file, private_opener
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 BALLAST = ".ballast"
 BALLAST_BYTES = 1 << 20
@@ -82,6 +85,13 @@ def write_json(
 ) -> None:
     data = json_bytes(record)
     write_bytes(path, data, mode=mode, spends_ballast=spends_ballast, lasts=lasts)
+
+
+def write_record(
+    path: Path, record: "DataclassInstance", *, spends_ballast: bool = True, lasts: bool = True
+) -> None:
+    """A dataclass, with the number of its format; `damaged_files.read` reads it."""
+    write_json(path, numbered(record), spends_ballast=spends_ballast, lasts=lasts)
 
 
 def json_bytes(record: Any) -> bytes:

@@ -6,11 +6,27 @@ Callers handle damage; most use `files/damaged_files.py`.
 import json
 import types
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, asdict, fields, is_dataclass
 from enum import Enum
 from functools import cache
-from typing import Annotated, Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+FORMAT = 1
+"""The version of a job's records, which is the member `format` of each: docs/job-folder.md. A
+record without it has version 1."""
 T = TypeVar("T")
 Convert = Callable[[Any], Any]
 
@@ -24,6 +40,16 @@ Moment = Annotated[float, _IS_MOMENT]
 
 class DamagedRecord(ValueError):
     """Not a valid record; the message says what is wrong, for a log."""
+
+
+class NewerFormat(DamagedRecord):
+    """A later version of Trackside wrote it, and means something else by its members."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(
+            f"it is of format {number}, and this version of Trackside reads formats up to "
+            f"{FORMAT}; install a newer one"
+        )
 
 
 def parsed(data: bytes | str) -> Any:
@@ -41,6 +67,25 @@ def parsed_object(data: bytes | str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise DamagedRecord(f"it is not an object but {_shown(found)}")
     return found
+
+
+def numbered(record: "DataclassInstance") -> dict[str, Any]:
+    """A record as it is written."""
+    return {"format": FORMAT, **asdict(record)}
+
+
+def check_format(data: Any) -> None:
+    """`NewerFormat` if this version cannot read it."""
+    if isinstance(data, Mapping) and "format" in data:
+        number = _integer(data["format"])
+        if number > FORMAT:
+            raise NewerFormat(number)
+
+
+def numbered_record(kind: type[T], data: Any) -> T:
+    """A dataclass from what `numbered` and JSON made of one; `NewerFormat` of a later format."""
+    check_format(data)
+    return record(kind, data)
 
 
 def record(kind: type[T], data: Any) -> T:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
 
+from trackside.coordination.host_files import first_files
 from trackside.files import durable
 from trackside.files.permissions import make_folder
 from trackside.inside import exception_text, exit_hooks
@@ -25,7 +26,7 @@ from trackside.records.attached_process import AttachedProcessEnd
 from trackside.records.host_processes import wake_supervisors
 from trackside.records.job_updates import Update, with_updates
 from trackside.records.journal import History, Journal
-from trackside.records.layout import FIRST_HOST, TENSORBOARD, HostFolder, JobFolder, JobKeys
+from trackside.records.layout import TENSORBOARD, HostFolder, JobFolder, JobKeys
 from trackside.records.spec import DebugHook, JobSpec
 from trackside.records.status import Secondary, Status
 from trackside.sdk.rule import Rule
@@ -60,7 +61,7 @@ _UNREPORTED = _Noted(is_reported=False)
 
 def abandon(folder: JobFolder, error: Exception) -> None:
     """End a job that was just created for this process and cannot be tracked."""
-    host = folder.host(FIRST_HOST, 1)
+    host = first_files(folder)
     with suppress(OSError):
         _write_failure(host, f"trackside.init could not go on: {error}")
     with suppress(OSError):
@@ -80,7 +81,7 @@ class AttachedRun(Run):
         console: bool,
     ) -> None:
         """`command` is `trackside`, with variables if needed, for suggested commands."""
-        self._host: HostFolder = folder.host(FIRST_HOST, 1)
+        self._host: HostFolder = first_files(folder)
         super().__init__(spec.name, self._host.inside(TENSORBOARD))
         self._jobs = jobs
         self._spec = spec

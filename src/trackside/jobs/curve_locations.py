@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from trackside.coordination.host_files import files_of
 from trackside.jobs.records import Record
 from trackside.records import kept_list
 from trackside.records.layout import TENSORBOARD, Home, HostFolder, curves_of
@@ -35,7 +36,7 @@ def _places(
         locate(folder, home=home.root)
         for attempt in range(1, record.history.attempt + 1)
         for host in record.spec.hosts
-        for folder in folders(record.folder.host(host, attempt))
+        for folder in folders(files_of(record.folder, host, attempt))
     ]
 
 
@@ -43,7 +44,7 @@ def _has_some_beside_it(record: Record) -> bool:
     if record.folder is None or record.history.state.is_final:
         return False
     lists = (
-        kept_list.read(record.folder.host(host, attempt).kept_list(host))
+        kept_list.read(files_of(record.folder, host, attempt).kept_list(host))
         for attempt in range(1, record.history.attempt + 1)
         for host in record.spec.hosts
     )

@@ -6,10 +6,10 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
+from trackside.coordination.host_files import has_damaged_record, record_of
 from trackside.files import disk_space
 from trackside.jobs.records import Record, shareable
 from trackside.jobs.update_job import tags_of
-from trackside.records import hosts
 from trackside.records.finding import RuleKey
 from trackside.records.journal import History, Transition
 from trackside.records.layout import JobKeys
@@ -192,11 +192,10 @@ def _trackside(record: Record, options: dict[str, Any], metrics: JobMetrics) -> 
         if not record.history.state.is_final:
             description["disk"] = disk_space.trouble(record.folder.root)
         for host in record.spec.hosts:
-            place = record.folder.host(host, record.history.attempt)
-            if seen := hosts.read(place.record):
+            if seen := record_of(record.folder, host, record.history.attempt):
                 description["hosts"][host] = asdict(seen)
                 description["syncs"][host] = description["hosts"][host].pop("syncs")
-            elif place.record.exists():
+            elif has_damaged_record(record.folder, host, record.history.attempt):
                 description["damaged"][f"the record of {host}"] = 1
     return description
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
+from trackside.coordination.host_files import log_of, records_of
 from trackside.errors import JobFailed, JobStopped
 from trackside.jobs.logs import LogReader
 from trackside.jobs.records import Record
 from trackside.jobs.toolkit_lines import of_script
-from trackside.records import hosts
 from trackside.records.hosts import HostRecord
 from trackside.records.journal import History
 from trackside.records.layout import Home
@@ -38,7 +38,8 @@ def explained(
     if record.history.state.status is not Status.FAILED:
         return None
     name = record.spec.name
-    host, also = _first_wrong(record.spec.hosts, of_hosts)
+    reason = record.history.failure_reason or "no reason was recorded"
+    host, also = _first_wrong(record.spec.hosts, of_hosts, reason)
     lines = [_exit(of_hosts.get(host), host, also)]
     if last := of_script(tail(host))[-SHOWN_LINES:]:
         rest = f"Its whole log is {_log_place(record, host)}; `trackside logs {name}` prints it."
@@ -47,16 +48,20 @@ def explained(
             *(f"  | {shortened(line, LONGEST_LINE)}" for line in last),
             rest,
         ]
-    reason = record.history.failure_reason or "no reason was recorded"
     return JobFailed(name, reason, "\n".join(filter(None, lines)))
 
 
-def _first_wrong(names: Sequence[str], of_hosts: Mapping[str, HostRecord]) -> tuple[str, list[str]]:
-    """The host that failed first, and those with the same failure."""
+def _first_wrong(
+    names: Sequence[str], of_hosts: Mapping[str, HostRecord], reason: str
+) -> tuple[str, list[str]]:
+    """The host that failed first, which the lead has named in the reason, and those with the same
+    failure."""
     wrong = {host: seen for host, seen in of_hosts.items() if seen.went_wrong}
     if not wrong:
         return names[0], []
-    first = min(wrong, key=lambda host: wrong[host].ended_at or float("inf"))
+    _, _, text = reason.partition(": ")
+    named = (host for host in wrong if text.startswith(f"{host}: "))
+    first = next(named, next(iter(wrong)))
     cause = wrong[first].failure
     return first, [host for host in wrong if host != first and wrong[host].failure == cause]
 
@@ -64,10 +69,7 @@ def _first_wrong(names: Sequence[str], of_hosts: Mapping[str, HostRecord]) -> tu
 def _host_records(record: Record) -> dict[str, HostRecord]:
     if record.folder is None:
         return {}
-    places = {
-        host: record.folder.host(host, record.history.attempt).record for host in record.spec.hosts
-    }
-    return {host: seen for host, path in places.items() if (seen := hosts.read(path))}
+    return records_of(record.folder, record.spec.hosts, record.history.attempt)
 
 
 def _exit(seen: HostRecord | None, host: str, also: Sequence[str]) -> str:
@@ -80,7 +82,7 @@ def _exit(seen: HostRecord | None, host: str, also: Sequence[str]) -> str:
 def _log_place(record: Record, host: str) -> str:
     if record.folder is None:
         return f"{record.keys.logs}/{host}"
-    return str(record.folder.host(host, record.history.attempt).log)
+    return str(log_of(record.folder, host, record.history.attempt))
 
 
 def stopped(name: str, history: History, stopping: Stopping) -> JobStopped | None:

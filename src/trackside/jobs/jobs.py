@@ -11,7 +11,7 @@ from trackside.jobs.local_follower import LocalFollower
 from trackside.jobs.local_index import LocalIndex
 from trackside.jobs.machine_resources import gpu_names
 from trackside.jobs.queue import LimitOf
-from trackside.jobs.resource_request import violations
+from trackside.jobs.resource_request import is_counted, violations
 from trackside.jobs.scheduler import Plan, Scheduler
 from trackside.jobs.submit import Submission, anchored
 from trackside.records.attached_process import AttachedProcess
@@ -49,7 +49,7 @@ class Jobs(LocalFollower, LocalIndex, LocalController):
         `who`. Raises what `submit` does, and `InvalidSpec` for a request that exceeds this machine.
         """
         self._check_placement(spec)
-        if too_much := list(violations(spec, self.capacity)):
+        if is_counted(spec) and (too_much := list(violations(spec, self.capacity))):
             raise InvalidSpec(too_much)
         claimed = self._catalog.claimed
         submission = Submission(anchored(spec), self._home, self._launcher, claimed=claimed)

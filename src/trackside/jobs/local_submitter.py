@@ -10,7 +10,7 @@ from trackside.errors import InvalidSpec, Violation
 from trackside.jobs.local_reader import LocalReader
 from trackside.jobs.start_supervisor import JobEnvironment, Launcher
 from trackside.jobs.submit import Submission, anchored
-from trackside.placement.local import LocalPlacement
+from trackside.placement.choose import UnknownPlacement, placement_class
 from trackside.records.spec import PROCESS, JobSpec
 from trackside.settings import Settings
 from trackside.system.processes import NONCE_VARIABLE
@@ -40,7 +40,6 @@ class LocalSubmitter(LocalReader):
         environment = {**inherited, **settings.variables}
         environment.pop("TRACKSIDE_DATABASE")  # supervisors never use it
         self._launcher = Launcher(
-            LocalPlacement(),
             supervisor_command,
             environment,
             job_environment,
@@ -65,9 +64,14 @@ class LocalSubmitter(LocalReader):
         ).submit()
 
     def _check_placement(self, spec: JobSpec) -> None:
-        if spec.options.placement != LocalPlacement.name:
-            advice = f"is not known; known: {LocalPlacement.name}"
-            raise InvalidSpec([Violation("Trackside.Placement", spec.options.placement, advice)])
+        name = spec.options.placement
+        try:
+            shares_files = placement_class(name).shares_files
+        except UnknownPlacement as error:
+            raise InvalidSpec([Violation("Trackside.Placement", name, str(error))]) from None
+        if not shares_files and spec.options.in_place is not None:
+            advice = f"is a folder of this machine, and {name} runs jobs on others; leave it out"
+            raise InvalidSpec([Violation("Trackside.InPlace", spec.options.in_place, advice)])
         if spec.is_attached:
             advice = "is only for the process that calls trackside.init; leave it out"
             raise InvalidSpec([Violation("Trackside.Sandbox", spec.options.sandbox, advice)])

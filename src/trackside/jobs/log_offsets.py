@@ -9,6 +9,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
 from typing import Protocol
 
+from trackside.coordination.host_files import files_of
 from trackside.jobs.logs import PART_BYTES, LogPosition, stored_chunks
 from trackside.jobs.records import Record
 from trackside.records.layout import Home, HostFolder
@@ -53,7 +54,7 @@ class LogOffsets:
     def _attempt(self, number: int) -> "_Attempt":
         folder = self._record.folder
         if folder is not None:
-            return _InFolder(folder.host(self._host, number))
+            return _InFolder(files_of(folder, self._host, number))
         return _InStorage(stored_chunks(self._record, self._home, self._host, number))
 
 

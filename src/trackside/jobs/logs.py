@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+from trackside.coordination.host_files import files_of
 from trackside.errors import JobError
 from trackside.jobs.log_prefilter import MayHold, skim_chunk, skim_file
 from trackside.jobs.records import Record
@@ -115,7 +116,7 @@ class LogReader:
         start = self._start(host)
         place = _Place(host, attempt, start.offset if attempt == start.attempt else 0)
         if self._record.folder is not None:
-            folder = self._record.folder.host(host, attempt)
+            folder = files_of(self._record.folder, host, attempt)
             return LocalStream(place, folder, settled=self._settled, may_hold=self._may_hold)
         return StoredStream(place, partial(self._chunks, attempt, host), self._may_hold)
 

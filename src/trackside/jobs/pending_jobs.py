@@ -10,15 +10,15 @@ from contextlib import suppress
 from dataclasses import replace
 from enum import Enum, auto
 
+from trackside.coordination.host_files import files_of
 from trackside.errors import JobFailed, JobNotFound, ObjectNotFound, StorageError
 from trackside.files.permissions import make_folder
 from trackside.jobs.records import publish_journal, publish_spec, read_spec
 from trackside.jobs.start_supervisor import (
     FIRST_ATTEMPT,
     Launcher,
-    Placed,
     locked,
-    new_nonce,
+    new_group,
     start_all,
 )
 from trackside.jobs.submit import announced
@@ -111,18 +111,17 @@ def keep_end(folder: JobFolder, home: Home) -> None:
 def _start(
     folder: JobFolder, journal: Journal, launcher: Launcher, gpus: Sequence[str] | None
 ) -> Begun:
-    hosts = read_spec(folder).hosts
-    for number, host in enumerate(hosts):  # what `reconcile` goes by once the job is `Starting`
-        place = folder.host(host, FIRST_ATTEMPT)
-        make_folder(place.root)
-        if gpus is not None:
-            Placed(nonce=new_nonce(), gpus=tuple(gpus[number :: len(hosts)])).write(place.placed)
+    spec = read_spec(folder)
+    for host in spec.hosts:  # what `reconcile` goes by once the job is `Starting`
+        make_folder(files_of(folder, host, FIRST_ATTEMPT).root)
+    if gpus is not None:
+        new_group(spec, gpus).write(folder)
     journal.note_run_as(launcher.run_as.choose(Submitter.of(journal.read()).owner))
     history = journal.try_move(Secondary.STARTING, only_from=Secondary.PENDING)
     if history.state.secondary is not Secondary.STARTING:
         return Begun.GONE
     try:
-        start_all(launcher, folder, hosts)
+        start_all(launcher, folder, spec)
     except JobFailed as error:
         logger.warning("%s", error)
     return Begun.YES

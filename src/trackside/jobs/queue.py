@@ -11,11 +11,11 @@ from functools import cache
 from trackside.jobs.machine_resources import MachineResources, amount
 from trackside.jobs.owner_limit import Limit
 from trackside.jobs.records import Record
-from trackside.jobs.resource_request import asked_by, needs_of, priority_of
-from trackside.jobs.start_supervisor import FIRST_ATTEMPT, Placed
+from trackside.jobs.resource_request import asked_by, is_counted, needs_of, priority_of
 from trackside.jobs.update_job import tags_of
 from trackside.quick_dataclass import dataclass
 from trackside.records.layout import JobFolder
+from trackside.records.placed import Placed
 from trackside.records.status import Secondary
 
 LimitOf = Callable[[str], Limit]
@@ -34,6 +34,8 @@ class Entry:
     needs: MachineResources
     asked: MachineResources = MachineResources()
     """The explicitly requested part of it, not derived from the instance type."""
+    is_counted: bool = True
+    """Whether it uses this machine's capacity: not where another scheduler places it."""
     who: str = ""
     """Whose limit on jobs it counts against; empty if not submitted through a server."""
     owner: str = ""
@@ -55,10 +57,13 @@ class Entry:
     def of(cls, record: Record, capacity: MachineResources) -> "Entry":
         history = record.history
         pending = history.first(Secondary.PENDING)
+        needs, asked = needs_of(record.spec), asked_by(record.spec)
+        counted = is_counted(record.spec)
         return cls(
             name=record.spec.name,
-            needs=needs_of(record.spec).clipped(capacity),
-            asked=asked_by(record.spec).clipped(capacity),
+            needs=needs.clipped(capacity) if counted else needs,
+            asked=asked.clipped(capacity) if counted else asked,
+            is_counted=counted,
             who=history.submitted.get("who", ""),
             owner=record.submitter.owner,
             key=record.submitter.key,
@@ -71,9 +76,9 @@ class Entry:
 
 def gpus_of(folder: JobFolder) -> tuple[str, ...]:
     """The GPUs assigned to its hosts when it started."""
-    paths = folder.hosts.glob(f"*/{FIRST_ATTEMPT}/placed.json")
-    placed = [Placed.read(path) for path in sorted(paths)]
-    return tuple(name for each in placed if each is not None for name in each.gpus or ())
+    placed = Placed.read(folder)
+    hosts = placed.hosts.values() if placed is not None else ()
+    return tuple(name for host in hosts for name in host.gpus or ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +144,7 @@ class Queue:
         self._entries: dict[str, Entry] = {}
         self._order: list[Entry] = []
         self._running: dict[str, Entry] = {}
+        self._uncounted: set[str] = set()
         self.num_changes = 0
 
     @property
@@ -150,9 +156,15 @@ class Queue:
         return list(self._running.values())
 
     @property
+    def has_uncounted(self) -> bool:
+        """Whether a queued job waits for no resources of this machine."""
+        return bool(self._uncounted)
+
+    @property
     def free(self) -> MachineResources:
         """Negative if jobs run that were not queued: those of `trackside run`."""
-        return self.capacity - sum((entry.needs for entry in self.running), MachineResources())
+        used = (entry.needs for entry in self.running if entry.is_counted)
+        return self.capacity - sum(used, MachineResources())
 
     def __contains__(self, name: str) -> bool:
         return name in self._entries or name in self._running
@@ -162,6 +174,8 @@ class Queue:
         self.drop(entry.name)
         self._entries[entry.name] = entry
         insort(self._order, entry, key=_order)
+        if not entry.is_counted:
+            self._uncounted.add(entry.name)
 
     def hold(self, entry: Entry) -> None:
         self.drop(entry.name)
@@ -170,6 +184,7 @@ class Queue:
     def drop(self, name: str) -> None:
         self.num_changes += 1
         self._running.pop(name, None)
+        self._uncounted.discard(name)
         entry = self._entries.pop(name, None)
         if entry is not None:
             del self._order[bisect_left(self._order, entry.order, key=_order)]
@@ -179,7 +194,8 @@ class Queue:
     ) -> Iterator[tuple[Entry, Wait | None]]:
         """Why each job waits, in order; None for one that can be started now.
 
-        After the first that waits for resources none can be started. `without` are skipped.
+        After the first that waits for resources none of this machine's can be started. `without`
+        are skipped.
         """
         limit_of = cache(limit_of)  # called once per owner, not per job
         free = self.free
@@ -190,6 +206,9 @@ class Queue:
                 continue
             if (beyond := shares.beyond(entry)) is not None:
                 yield entry, beyond
+            elif not entry.is_counted:
+                shares.add(entry)
+                yield entry, None
             elif head is not None:
                 yield entry, ForTurn(head)
             elif (what := entry.needs.lacking(free)) is not None:

@@ -1,41 +1,49 @@
 """Restores the invariant that every unfinished job has living supervisors.
 
 `decide` is pure; `Reconciler` reads and acts. Every reader of a job runs it, any number
-concurrently. Queued jobs are left to a server's `scheduler.py`.
+concurrently. Queued jobs are left to a server's `scheduler.py`, jobs whose hosts share no files
+with this machine to `reconcile_elsewhere.py`.
 """
 
 import logging
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
+from functools import cached_property
 from math import inf
 
+from trackside.coordination.host_files import files_so_far, first_files, record_of
 from trackside.errors import StorageError
 from trackside.files import damaged_files
 from trackside.jobs.pending_jobs import has_ended_waiting, keep_end
+from trackside.jobs.reconcile_elsewhere import Beat, GroupReconciler, is_elsewhere
 from trackside.jobs.records import publish_journal, read_folder, read_spec
-from trackside.jobs.start_supervisor import FIRST_ATTEMPT, Launcher, Placed, locked, new_nonce
+from trackside.jobs.revivals import MAX_REVIVALS as MAX_REVIVALS
+from trackside.jobs.revivals import recent_revivals as recent_revivals
+from trackside.jobs.start_supervisor import (
+    Launcher,
+    locked,
+    new_group,
+    new_nonce,
+    waiting_message,
+)
 from trackside.jobs.submit import announced
-from trackside.placement.placement import Exited, Placement, Poll, Running
+from trackside.placement.local import start_detached
+from trackside.placement.placement import Exited, Lost, Pending, PlacementAway, Poll, Running
 from trackside.quick_dataclass import dataclass
-from trackside.records import evaluator_process, hosts, pending_uploads
-from trackside.records.attached_process import is_elsewhere
+from trackside.records import evaluator_process, pending_uploads
+from trackside.records.attached_process import is_elsewhere as is_attached_elsewhere
 from trackside.records.host_processes import is_supervised, script_lives, supervisor_lives
 from trackside.records.hosts import Phase
 from trackside.records.journal import Journal
-from trackside.records.layout import FIRST_HOST, Home, HostFolder, JobFolder
+from trackside.records.layout import Home, HostFolder, JobFolder
+from trackside.records.placed import Placed, PlacedHost
 from trackside.records.status import Secondary, State
 from trackside.system import boot_clock, processes
 
 logger = logging.getLogger(__name__)
 
-MAX_REVIVALS = 3
-"""How often one host's supervisor is restarted within the window before the job is given up. Never
-while its script runs: then the next restart is delayed.
-"""
-REVIVAL_WINDOW_SECONDS = 600.0
-"""A supervisor that lived this long gets its full number of restarts again."""
 LATE_REVIVAL_SECONDS = 60.0
 """Pause between restarts of a supervisor that keeps dying while its script runs."""
 STORE_AWAY_SECONDS = 15.0
@@ -51,7 +59,7 @@ class SeenHost:
     attempt: int
     poll: Poll | None
     """None if no supervisor was ever started."""
-    placed: Placed | None = None
+    placed: PlacedHost | None = None
     revivals: int = 0
     """Restarts within the window."""
     seconds_since_revival: float = inf
@@ -92,7 +100,7 @@ def decide(state: State, seen: Sequence[SeenHost]) -> list[Action]:
             continue
         if host.poll is None:
             actions.append(Start(host))
-        elif isinstance(host.poll, Exited):
+        elif isinstance(host.poll, Exited | Lost):
             if host.revivals < MAX_REVIVALS:
                 actions.append(Revive(host))
             elif not host.script_lives:
@@ -110,6 +118,8 @@ class Reconciler:
     """Size and mtime of the journals of jobs that were queued when last read."""
     _pulses: dict[str, evaluator_process.Pulse] = field(default_factory=dict, compare=False)
     """Evaluators that continue after their job's end."""
+    _beats: dict[str, Beat] = field(default_factory=dict, compare=False)
+    """Of leads on other machines."""
     _away: dict[str, float] = field(default_factory=dict, compare=False)
     """Output locations that could not be reached, and when to retry them."""
 
@@ -120,7 +130,7 @@ class Reconciler:
         if self._queued.get(name) == look:
             return None
         self._queued.pop(name, None)
-        if is_elsewhere(folder.host(FIRST_HOST, FIRST_ATTEMPT)):
+        if is_attached_elsewhere(first_files(folder)):
             return None
         state, seen = self._inspect(folder)
         if state.is_queued:
@@ -129,18 +139,35 @@ class Reconciler:
         if state.is_final:
             self._revive_end(folder)
             return self._revive_rules(folder)
+        _say_why_it_waits(folder, seen)
         if not decide(state, seen):
             return None
+        group = GroupReconciler.of(folder, self.home, self.launcher, self._beats)
+        return self._restore(folder) if group is None else group.reconcile()
+
+    def _restore(self, folder: JobFolder) -> None:
         with locked(folder) as mine:
             if not mine:
                 return None
             state, seen = self._inspect(folder)  # read again now that no other process acts
-            never_started = seen and all(host.poll is None for host in seen)
-            if never_started and not announced(folder, self.home):
-                return None
-            for action in decide(state, seen):
+            actions = decide(state, seen)
+            if actions and all(host.poll is None for host in seen):
+                return self._start_group(folder, seen[0].attempt)
+            for action in actions:
                 self._apply(folder, action)
         return None
+
+    def _start_group(self, folder: JobFolder, attempt: int) -> None:
+        """The first start: its starter died before."""
+        if not announced(folder, self.home):
+            return
+        spec = read_spec(folder)
+        logger.warning("job %s: starting its supervisors", spec.name)
+        placed = Placed.read(folder) or new_group(spec)
+        try:
+            self.launcher.start(folder, spec, placed, attempt=attempt)
+        except PlacementAway as error:
+            Journal(folder.journal).say(waiting_message(placed.placement, str(error)))
 
     def _revive_end(self, folder: JobFolder) -> None:
         """Restart the lead of a finished job, to complete what its supervisor left undone."""
@@ -153,8 +180,10 @@ class Reconciler:
             history = Journal(folder.journal).read()
             if has_ended_waiting(history):
                 return self._send_end(folder)
-            lead, *_ = observe(folder, history.attempt, self.launcher.placement)
-            if isinstance(lead.poll, Exited) and lead.revivals < MAX_REVIVALS:
+            if is_elsewhere(folder, self.launcher):  # its lead has a note of its own
+                return pending_uploads.forget(self.home, name)
+            lead, *_ = observe(folder, history.attempt, self.launcher)
+            if isinstance(lead.poll, Exited | Lost) and lead.revivals < MAX_REVIVALS:
                 self._apply(folder, Revive(lead))
 
     def _send_end(self, folder: JobFolder) -> None:
@@ -186,7 +215,7 @@ class Reconciler:
         spec = read_folder(folder).spec
         if not evaluator_process.is_wanted(spec) or evaluator_process.is_done(rules, spec):
             return
-        if is_supervised(folder):
+        if is_supervised(folder) or is_elsewhere(folder, self.launcher):
             return
         with locked(folder) as mine:
             if not mine or evaluator_process.may_live(rules):
@@ -196,15 +225,14 @@ class Reconciler:
                 return evaluator_process.give_up(rules, spec)
             logger.warning("job %s: starting the evaluator of its rules", spec.name)
             command = evaluator_process.command(folder, nonce)
-            environment = self.launcher.environment
-            handle = self.launcher.placement.start(command, environment, nonce=nonce, log=rules.log)
-            evaluator_process.note_started(rules, handle["pid"])
+            started = start_detached(command, self.launcher.environment, rules.log)
+            evaluator_process.note_started(rules, started.pid)
 
     def _inspect(self, folder: JobFolder) -> tuple[State, list[SeenHost]]:
         history = Journal(folder.journal).read()
         if history.state.is_final or history.state.is_queued:
             return history.state, []
-        return history.state, observe(folder, history.attempt, self.launcher.placement)
+        return history.state, observe(folder, history.attempt, self.launcher)
 
     def _apply(self, folder: JobFolder, action: Action) -> None:
         host = action.seen.host
@@ -230,61 +258,81 @@ class Reconciler:
                 self._launch(folder, seen, revivals=revivals)
 
     def _launch(self, folder: JobFolder, seen: SeenHost, *, revivals: int) -> None:
-        placed = seen.placed or Placed(nonce=new_nonce())
-        placed = replace(placed, revivals=revivals, revived=boot_clock.now() if revivals else None)
-        self.launcher.start(folder, seen.host, seen.attempt, placed)
+        spec = read_spec(folder)
+        placed = Placed.read(folder) or new_group(spec)
+        host = seen.placed or placed.hosts.get(seen.host) or PlacedHost(nonce=new_nonce())
+        host = replace(host, revivals=revivals, revived=boot_clock.now() if revivals else None)
+        placed = placed.with_host(seen.host, host)
+        self.launcher.start(folder, spec, placed, hosts=[seen.host], attempt=seen.attempt)
 
 
-def observe(folder: JobFolder, attempt: int, placement: Placement) -> list[SeenHost]:
+def observe(folder: JobFolder, attempt: int, launcher: Launcher) -> list[SeenHost]:
     """Every host of the job, by the folders created before its first start."""
     try:
         names = sorted(os.listdir(folder.hosts), key=lambda name: (len(name), name))
     except FileNotFoundError:  # lost in a power cut, or a queued job was requested to stop
         names = list(read_spec(folder).hosts)
-    return [
-        _observe_host(folder, name, attempt, placement, is_lead=name == names[0]) for name in names
-    ]
+    group = _Placement(folder, launcher)
+    return [_observe_host(folder, name, attempt, group, is_lead=name == names[0]) for name in names]
+
+
+class _Placement:
+    """What is known of a job's group, read when it is needed: a living supervisor's own record is
+    the usual case, and sufficient."""
+
+    def __init__(self, folder: JobFolder, launcher: Launcher) -> None:
+        self._folder = folder
+        self._launcher = launcher
+
+    @cached_property
+    def hosts(self) -> Mapping[str, PlacedHost]:
+        return {} if self._placed is None else self._placed.hosts
+
+    @cached_property
+    def polls(self) -> Mapping[str, Poll]:
+        return {} if self._placed is None else self._launcher.poll(self._placed)
+
+    @cached_property
+    def _placed(self) -> Placed | None:
+        return Placed.read(self._folder)
 
 
 def _observe_host(
-    folder: JobFolder, host: str, attempt: int, placement: Placement, *, is_lead: bool
+    folder: JobFolder, host: str, attempt: int, group: _Placement, *, is_lead: bool
 ) -> SeenHost:
     # A supervisor continues into the next attempt; it may have died before it wrote there.
-    places = [folder.host(host, number) for number in range(attempt, 0, -1)]
+    places = files_so_far(folder, host, attempt)
     seen = SeenHost(host=host, is_lead=is_lead, attempt=attempt, poll=Running())
     if any(supervisor_lives(place) for place in places):
         return seen  # by its own record: the usual case, and sufficient
-    placed = [found for place in places if (found := Placed.read(place.placed))]
-    record = hosts.read(places[0].record)
-    revivals, since = recent_revivals(placed[0], boot_clock.now()) if placed else (0, inf)
+    placed = group.hosts.get(host)
+    record = record_of(folder, host, attempt)
+    revivals, since = recent_revivals(placed, boot_clock.now()) if placed else (0, inf)
     return replace(
         seen,
-        placed=placed[0] if placed else None,
+        placed=placed,
         revivals=revivals,
         seconds_since_revival=since,
-        poll=_poll(places, placed, placement),
+        poll=_poll(places, group.polls.get(host)),
         script_lives=any(map(script_lives, places)),
         has_ended=record is not None and record.phase is Phase.ENDED,
         log=str(places[0].supervisor_log),
     )
 
 
-def recent_revivals(placed: Placed, now: boot_clock.Moment) -> tuple[int, float]:
-    """Restarts within the window, and the age of the last one. Pure."""
-    age = placed.revived.age_at(now) if placed.revived else None
-    since = inf if age is None else age
-    return (placed.revivals if since < REVIVAL_WINDOW_SECONDS else 0), since
-
-
-def _poll(
-    places: Sequence[HostFolder], placed: Sequence[Placed], placement: Placement
-) -> Poll | None:
+def _poll(places: Sequence[HostFolder], poll: Poll | None) -> Poll | None:
     """By its handle, without a record of its own: it may not have written one yet."""
-    polls = [placement.poll(found.handle) for found in placed if found.handle is not None]
-    if sign_of_life := next((poll for poll in polls if not isinstance(poll, Exited)), None):
-        return sign_of_life
-    was_started = polls or any(place.supervisor.exists() for place in places)
-    return Exited(None) if was_started else None
+    if poll is None and any(place.supervisor.exists() for place in places):
+        return Exited(None)
+    return poll
+
+
+def _say_why_it_waits(folder: JobFolder, seen: Sequence[SeenHost]) -> None:
+    for host in seen:
+        placed = Placed.read(folder) if isinstance(host.poll, Pending) else None
+        if isinstance(host.poll, Pending) and placed is not None:
+            Journal(folder.journal).say(waiting_message(placed.placement, host.poll.why))
+            return
 
 
 def _given_up(host: SeenHost, deaths: int) -> str:
@@ -297,9 +345,7 @@ def _given_up(host: SeenHost, deaths: int) -> str:
 def _sweep(folder: JobFolder, attempt: int) -> None:
     """The script may have outlived its supervisors; a finished job has no processes."""
     for path in folder.hosts.iterdir():
-        for number in range(attempt, 0, -1):
-            intent = damaged_files.read_object(
-                folder.host(path.name, number).sandbox / "intent.json"
-            )
+        for place in files_so_far(folder, path.name, attempt):
+            intent = damaged_files.read_object(place.sandbox / "intent.json")
             if intent is not None and isinstance(intent.get("mark"), str):
                 processes.sweep(intent["mark"])

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from trackside.coordination.host_files import files_of
 from trackside.errors import (
     DamagedJob,
     InvalidSpec,
@@ -117,7 +118,7 @@ def _folded(keys: JobKeys, journal: bytes) -> History:
 
 def _spec(name: str, where: str, data: bytes) -> JobSpec:
     try:
-        return JobSpec.from_request(parsed_object(data))
+        return JobSpec.from_stored(data)
     except (DamagedRecord, InvalidSpec) as error:
         what = f"{where!r} is no specification of a job: {error}"
         raise DamagedJob.of(name, what) from error
@@ -149,7 +150,7 @@ def _metrics_file(record: Record, host: str, home: Home) -> tuple[str, bytes]:
     if record.folder is None:
         uri = f"{record.keys.metrics}/{host}.json"
         return uri, fetch(uri, home)
-    path = record.folder.host(host, record.history.attempt).metrics / f"{host}.json"
+    path = files_of(record.folder, host, record.history.attempt).metrics / f"{host}.json"
     return str(path), path.read_bytes()
 
 
@@ -178,7 +179,7 @@ def _stopping(evaluation: Evaluation) -> Evaluation:
 def publish_spec(spec: JobSpec, home: Home) -> None:
     """Upload job.json to the output location. Idempotent."""
     location = locate_object(JobKeys.of(spec).spec, home=home.root)
-    location.store.put(location.key, _bytes(masked_environment(shareable(spec).to_request())))
+    location.store.put(location.key, _bytes(masked_environment(shareable(spec).to_stored())))
 
 
 def publish_journal(folder: JobFolder, home: Home) -> None:
@@ -227,7 +228,7 @@ def shareable(spec: JobSpec) -> JobSpec:
 
 
 def spec_bytes(spec: JobSpec) -> bytes:
-    return _bytes(spec.to_request())
+    return _bytes(spec.to_stored())
 
 
 def _bytes(request: Mapping[str, Any]) -> bytes:

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from trackside.errors import Violation
 from trackside.jobs.machine_resources import MachineResources
+from trackside.placement.choose import UnknownPlacement, placement_class
 from trackside.records.spec import PRIORITY_TAG, JobSpec, Options
 
 T = TypeVar("T")
@@ -40,12 +41,25 @@ _GPUS = {
 
 def needs_of(spec: JobSpec) -> MachineResources:
     """Of all hosts together."""
+    return sum(needs_of_hosts(spec), MachineResources())
+
+
+def needs_of_hosts(spec: JobSpec) -> list[MachineResources]:
+    """Of each host, in their order."""
     groups = [(group.instance_type, group.count) for group in spec.resources.groups]
     hosts = groups or [(spec.resources.instance_type, spec.resources.count)]
-    total = MachineResources()
+    needs = []
     for instance_type, count in hosts:
-        total += _of_host(instance_type, spec.options).times(count)
-    return total
+        needs += [_of_host(instance_type, spec.options)] * count
+    return needs
+
+
+def is_counted(spec: JobSpec) -> bool:
+    """Whether it uses this machine's capacity: not where its placement schedules jobs itself."""
+    try:
+        return not placement_class(spec.options.placement).schedules
+    except UnknownPlacement:  # of another version of Trackside, which has placed it
+        return False
 
 
 def asked_by(spec: JobSpec) -> MachineResources:

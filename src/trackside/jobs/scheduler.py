@@ -245,7 +245,7 @@ class Scheduler:
     def _startable(self, without: frozenset[str]) -> list[Entry]:
         found = []
         for entry, wait in self._queue.turns(self._plan.limit_of, without=without):
-            if isinstance(wait, ForResources):
+            if isinstance(wait, ForResources) and not self._queue.has_uncounted:
                 break
             if wait is None:
                 found.append(entry)
@@ -265,7 +265,7 @@ class Scheduler:
 
     def _gpus_for(self, entry: Entry) -> list[str] | None:
         """None if there are none to assign."""
-        if not self._plan.gpus:
+        if not self._plan.gpus or not entry.is_counted:
             return None
         held = {name for running in self._queue.running for name in running.gpus}
         return [name for name in self._plan.gpus if name not in held][: entry.needs.gpus]

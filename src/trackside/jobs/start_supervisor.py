@@ -1,113 +1,201 @@
-"""Starts a host's supervisor so that it can be found again, whichever process dies.
+"""Starts the supervisors of a job's hosts so that they can be found again, whichever process dies.
 
-The intent is on disk before the process exists; the process records its identity; the handle is
-written last. `submit.py` and `pending_jobs.py` start a job's supervisors for the first time,
-`reconcile.py` restarts them.
+The intent is on disk before any process exists; each supervisor records its identity; the group's
+handle is written last. `submit.py` and `pending_jobs.py` place a job's first group, `reconcile.py`
+restarts a supervisor, `reconcile_elsewhere.py` places another group.
 """
 
 import fcntl
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, field, replace
-from pathlib import Path
+from dataclasses import field
 from subprocess import SubprocessError
 
+from trackside.coordination.host_files import files_of
 from trackside.errors import JobError, JobFailed
-from trackside.files import damaged_files, durable
 from trackside.files.permissions import make_folder
-from trackside.placement.placement import Handle, Placement
+from trackside.jobs.needed_environment import needed_elsewhere
+from trackside.jobs.resource_request import needs_of_hosts
+from trackside.placement.choose import UnknownPlacement, placement_named
+from trackside.placement.placement import (
+    Group,
+    HostRequest,
+    Placement,
+    PlacementAway,
+    Poll,
+    Unknown,
+)
 from trackside.quick_dataclass import dataclass
+from trackside.records.group import Bundle
 from trackside.records.journal import Journal
 from trackside.records.layout import JobFolder
+from trackside.records.placed import Placed, PlacedHost
+from trackside.records.spec import JobSpec
 from trackside.records.status import Secondary
 from trackside.settings import VISIBLE_GPUS
-from trackside.system.boot_clock import Moment
 from trackside.system.job_environment import GIVEN, packed
 from trackside.system.run_as import RunAs
 
 FIRST_ATTEMPT = 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Placed:
-    """`placed.json`: the intent to start a host's supervisor, and its handle afterwards."""
-
-    nonce: str
-    handle: Handle | None = None
-    """None until the process has been started."""
-    revivals: int = 0
-    """How often it was restarted after it died, without a long life in between."""
-    revived: Moment | None = None
-    """When it was last restarted."""
-    gpus: tuple[str, ...] | None = None
-    """GPUs reserved for this host; None if they are not assigned."""
-
-    def write(self, path: Path) -> None:
-        durable.write_json(path, asdict(self))
-
-    @classmethod
-    def read(cls, path: Path) -> "Placed | None":
-        """None when missing or damaged: the supervisor itself records its identity."""
-        return damaged_files.read(cls, path)
-
+_SUPERVISOR = ("-P", "-m", "trackside.supervisor")
 
 JobEnvironment = Callable[[str], Mapping[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
 class Launcher:
-    """Knows how a supervisor is started; not when."""
+    """Knows how supervisors are started; not when."""
 
-    placement: Placement
     command: Sequence[str]
+    """Of a supervisor on this machine."""
     environment: Mapping[str, str]
-    """The supervisor's whole environment. It goes to the process and never to disk."""
+    """The whole environment of a supervisor on this machine. It goes to the process and never to
+    disk."""
     job_environment: JobEnvironment | None = None
     """Variables for the script only of a job of this name; see `job_environment`."""
     run_as: RunAs = field(default_factory=RunAs)
     """The user that runs a script; the supervisor stays ours."""
+    placement_of: Callable[[str], Placement] = placement_named
+    """The placement of this name."""
 
-    def start(self, folder: JobFolder, host: str, attempt: int, placed: Placed) -> None:
-        """Call with the folder's lock held. `placed` becomes the intent, then gets its handle.
+    def start(
+        self,
+        folder: JobFolder,
+        spec: JobSpec,
+        placed: Placed,
+        *,
+        hosts: Sequence[str] | None = None,
+        attempt: int | None = None,
+    ) -> None:
+        """Start these hosts, or all of the group. Call with the folder's lock held: `placed`
+        becomes the intent, then gets a handle.
 
-        `JobError` when the system refuses to start a process.
+        `JobError` when they cannot be started, `PlacementAway` when that cannot be tried now;
+        then none of them runs.
         """
-        place = folder.host(host, attempt)
-        make_folder(place.root)
-        intent = replace(placed, handle=None)
-        if Placed.read(place.placed) != intent:
-            intent.write(place.placed)
-        environment = dict(self.environment)
-        if self.job_environment is not None:
-            environment[GIVEN] = packed(self.job_environment(folder.root.name))
-        if placed.gpus is not None:
-            environment[VISIBLE_GPUS] = ",".join(placed.gpus)
+        names = [*placed.hosts] if hosts is None else [*hosts]
+        attempt = placed.attempt if attempt is None else attempt
+        intent = placed.before_start(names)
+        for host in names:
+            make_folder(files_of(folder, host, attempt).root)
+        if Placed.read(folder) != intent:
+            intent.write(folder)
         try:
-            handle = self.placement.start(
-                [*self.command, str(folder.root), host, placed.nonce],
-                environment,
-                nonce=placed.nonce,
-                log=place.supervisor_log,
-            )
+            placement = self.placement_of(placed.placement)
+            group = self._group(folder, spec, placed, names, attempt, placement)
+            handle = placement.start(group)
         except (OSError, SubprocessError, ValueError) as error:
-            raise JobError(f"The supervisor of {host} did not start: {error}") from error
-        replace(placed, handle=handle).write(place.placed)
+            what = " and ".join(names) if len(names) < 3 else f"{len(names)} hosts"
+            raise JobError(f"The supervisor of {what} did not start: {error}") from error
+        intent.after_start(names, handle).write(folder)
+
+    def poll(self, placed: Placed) -> dict[str, Poll]:
+        """The state of every host that was started."""
+        try:
+            placement = self.placement_of(placed.placement)
+        except UnknownPlacement as error:
+            unknown = Unknown(f"The placement {error.name!r} {error}")
+            return dict.fromkeys(placed.started_hosts, unknown)
+        polls: dict[str, Poll] = {}
+        for each in placed.started:
+            found = placement.poll(each.handle)
+            for host in each.hosts:
+                polls[host] = found.get(host) or Unknown(f"{host} is not in {each.handle!r}.")
+        return polls
+
+    def stop(self, placed: Placed, *, force: bool = False) -> None:
+        """Ask all supervisors of the group to end, or kill them."""
+        placement = self.placement_of(placed.placement)
+        for each in placed.started:
+            placement.stop(each.handle, force=force)
+
+    def _group(
+        self,
+        folder: JobFolder,
+        spec: JobSpec,
+        placed: Placed,
+        names: Sequence[str],
+        attempt: int,
+        placement: Placement,
+    ) -> Group:
+        is_here = placement.shares_files
+        needs = dict(zip(spec.hosts, needs_of_hosts(spec), strict=True))
+        given = self._given(spec.name)
+        requests = []
+        for name in names:
+            host, place = placed.hosts[name], files_of(folder, name, attempt)
+            gpus = {} if host.gpus is None else {VISIBLE_GPUS: ",".join(host.gpus)}
+            arguments = (str(folder.root), name, host.nonce) if is_here else ("--group", name)
+            requests.append(
+                HostRequest(
+                    name=name,
+                    nonce=host.nonce,
+                    arguments=arguments,
+                    environment=gpus,
+                    log=place.supervisor_log if is_here else None,
+                    cores=needs[name].cores,
+                    memory_gb=needs[name].memory_gb,
+                    gpus=needs[name].gpus,
+                )
+            )
+        return Group(
+            job=spec.name,
+            attempt=attempt,
+            epoch=placed.epoch,
+            hosts=tuple(requests),
+            command=tuple(self.command) if is_here else (placement.python, *_SUPERVISOR),
+            environment={**self.environment, **given} if is_here else {},
+            bundle="" if is_here else self._bundle(folder, spec, placed, given).to_json(),
+        )
+
+    def _bundle(
+        self, folder: JobFolder, spec: JobSpec, placed: Placed, given: Mapping[str, str]
+    ) -> Bundle:
+        return Bundle(
+            spec=spec.to_request(),
+            journal=folder.journal.read_text(),
+            hosts={name: host.nonce for name, host in placed.hosts.items()},
+            attempt=placed.attempt,
+            epoch=placed.epoch,
+            environment={**needed_elsewhere(self.environment), **given},
+        )
+
+    def _given(self, job: str) -> dict[str, str]:
+        return {} if self.job_environment is None else {GIVEN: packed(self.job_environment(job))}
 
 
-def start_all(launcher: Launcher, folder: JobFolder, hosts: Sequence[str]) -> None:
+def new_group(spec: JobSpec, gpus: Sequence[str] | None = None) -> Placed:
+    """A job's first group, with these GPUs of this machine for all hosts together."""
+    hosts = {
+        host: PlacedHost(
+            nonce=new_nonce(),
+            gpus=None if gpus is None else tuple(gpus[number :: len(spec.hosts)]),
+        )
+        for number, host in enumerate(spec.hosts)
+    }
+    return Placed(hosts=hosts, placement=spec.options.placement, attempt=FIRST_ATTEMPT)
+
+
+def start_all(launcher: Launcher, folder: JobFolder, spec: JobSpec) -> None:
     """Start a job's first supervisors; call with the folder's lock held.
 
-    `JobFailed` when the system refuses to start one: the job has ended then.
+    `JobFailed` when they cannot be started: the job has ended then. While the placement is away it
+    waits, and `reconcile` tries again.
     """
-    for host in hosts:
-        placed = Placed.read(folder.host(host, FIRST_ATTEMPT).placed)
-        try:
-            launcher.start(folder, host, FIRST_ATTEMPT, placed or Placed(nonce=new_nonce()))
-        except JobError as error:
-            reason = f"InternalServerError: {error}"
-            Journal(folder.journal).try_move(Secondary.FAILED, reason=reason)
-            raise JobFailed(folder.root.name, reason) from error
+    try:
+        launcher.start(folder, spec, Placed.read(folder) or new_group(spec))
+    except PlacementAway as error:
+        Journal(folder.journal).say(waiting_message(spec.options.placement, str(error)))
+    except JobError as error:
+        reason = f"InternalServerError: {error}"
+        Journal(folder.journal).try_move(Secondary.FAILED, reason=reason)
+        raise JobFailed(folder.root.name, reason) from error
+
+
+def waiting_message(placement: str, why: str) -> str:
+    """For a job's status, while it has no machine."""
+    return f"Waiting for {placement}: {why}"[:500]
 
 
 def new_nonce() -> str:

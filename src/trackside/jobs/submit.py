@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from trackside.coordination.host_files import files_of
 from trackside.errors import (
     CurvesTaken,
     DiskFull,
@@ -31,12 +32,12 @@ from trackside.jobs import curve_claims
 from trackside.jobs.channel_check import check_channels
 from trackside.jobs.machine_resources import MachineResources
 from trackside.jobs.records import has_source, publish_spec, read_spec, spec_bytes
-from trackside.jobs.resource_request import needs_of
+from trackside.jobs.resource_request import is_counted, needs_of
 from trackside.jobs.start_supervisor import (
     FIRST_ATTEMPT,
     Launcher,
-    Placed,
     locked,
+    new_group,
     new_nonce,
     start_all,
 )
@@ -71,7 +72,7 @@ class Submission:
     def submit(self) -> None:
         """Its supervisors run when this returns."""
         with self._accepted(self._write_placed, self._publish) as job:
-            start_all(self.launcher, job, self.spec.hosts)
+            start_all(self.launcher, job, self.spec)
 
     def enqueue(self, capacity: MachineResources, **who: str) -> None:
         """It is on disk and queued when this returns. `who` is noted in its journal."""
@@ -138,16 +139,18 @@ class Submission:
         if self.caller is None:
             journal.note_run_as(self.launcher.run_as.choose(local_owner()))
         for host in self.spec.hosts:
-            place = draft.host(host, FIRST_ATTEMPT)
+            place = files_of(draft, host, FIRST_ATTEMPT)
             make_folder(place.root)
-            Placed(nonce=new_nonce()).write(place.placed)
             if self.caller is not None:
                 write_caller(place, self.caller)
+        new_group(self.spec).write(draft)
 
     def _write_queued(
         self, capacity: MachineResources, who: Mapping[str, str], draft: JobFolder
     ) -> None:
-        needs = needs_of(self.spec).clipped(capacity)
+        needs = needs_of(self.spec)
+        if is_counted(self.spec):
+            needs = needs.clipped(capacity)
         Journal(draft.journal).open_queued(f"Waiting for {needs}", **who)
 
     def _claim(self, draft: JobFolder) -> JobFolder:

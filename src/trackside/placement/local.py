@@ -1,17 +1,22 @@
-"""Supervisors as processes of this machine that outlive the process that started them."""
+"""Supervisors, and other programs, as processes of this machine that outlive their starter."""
 
+import os
 import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import BinaryIO, ClassVar
 
 from trackside.files.permissions import private_opener
-from trackside.placement.placement import Exited, Handle, Placement, Poll, Running, Unknown
+from trackside.placement.placement import Exited, Group, Handle, Placement, Poll, Running
 from trackside.placement.standby import take
+from trackside.records.group import loopback_addresses, loopback_interface
+from trackside.records.placed import LOCAL
 from trackside.system import process_table, processes
 from trackside.system.processes import Identity
 
@@ -31,6 +36,8 @@ except OSError as error:
     sys.exit(f"{sys.argv[2]!r} cannot be started: {error.strerror}")
 """
 _SET_BY_SHELLS = ("PWD", "OLDPWD", "SHLVL", "_")
+_END_SECONDS = 5.0
+_PAUSE_SECONDS = 0.005
 
 
 class LocalPlacement(Placement):
@@ -41,30 +48,68 @@ class LocalPlacement(Placement):
     learns its exit code; what became of the job is in the job's folder.
     """
 
-    name: ClassVar[str] = "local"
+    name: ClassVar[str] = LOCAL
+    shares_files: ClassVar[bool] = True
 
-    def start(
-        self, command: Sequence[str], environment: Mapping[str, str], *, nonce: str, log: Path
-    ) -> Handle:
-        with open(log, "ab", opener=private_opener) as output:
-            standby = take()
-            pid = standby.start(command, environment, log) if standby else None
-            if pid is None:
-                pid = _launch(command, environment, output)
-        # One that has ended already keeps a start of 0, which no process has.
-        identity = processes.identify(pid) or Identity(pid, 0, process_table.boot_id())
-        return {**asdict(identity), "nonce": nonce}
+    def start(self, group: Group) -> Handle:
+        started: dict[str, Identity] = {}
+        try:
+            for host in group.hosts:
+                command = [*group.command, *host.arguments]
+                environment = {**group.environment, **host.environment}
+                started[host.name] = start_detached(command, environment, host.log, ready=True)
+        except BaseException:
+            _end(started.values())
+            raise
+        return {"job": group.job, "hosts": {name: asdict(each) for name, each in started.items()}}
 
-    def poll(self, handle: Handle) -> Poll:
-        identity = _identity(handle)
-        if identity is None:
-            return Unknown(f"The handle {handle!r} is not that of a local process.")
-        return Running() if processes.is_alive(identity) else Exited(None)
+    def poll(self, handle: Handle) -> dict[str, Poll]:
+        return {
+            host: Running() if processes.is_alive(identity) else Exited(None)
+            for host, identity in _identities(handle).items()
+        }
 
-    def stop(self, handle: Handle, *, force: bool = False) -> None:
-        identity = _identity(handle)
-        if identity is not None:
-            processes.send_signal(identity, signal.SIGKILL if force else signal.SIGTERM)
+    def addresses(self, handle: Handle) -> dict[str, str]:
+        return loopback_addresses(str(handle.get("job", "")), [*_identities(handle)])
+
+    def interface(self, handle: Handle) -> str:
+        return loopback_interface()
+
+    def stop(self, handle: Handle, *, host: str | None = None, force: bool = False) -> None:
+        for name, identity in _identities(handle).items():
+            if host in (None, name):
+                processes.send_signal(identity, signal.SIGKILL if force else signal.SIGTERM)
+
+
+def start_detached(
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    log: Path | None,
+    *,
+    ready: bool = False,
+) -> Identity:
+    """Start a program with exactly this environment; it outlives the caller.
+
+    `ready`: one that stands by for this program may take the place of a new process.
+    """
+    with open(log or os.devnull, "ab", opener=private_opener) as output:
+        standby = take() if ready else None
+        pid = standby.start(command, environment, Path(output.name)) if standby else None
+        if pid is None:
+            pid = _launch(command, environment, output)
+    # One that has ended already keeps a start of 0, which no process has.
+    return processes.identify(pid) or Identity(pid, 0, process_table.boot_id())
+
+
+def _end(identities: Iterable[Identity]) -> None:
+    """Kill these and wait until they are gone. A supervisor that was just started has no script:
+    it waits for the others first."""
+    killed = list(identities)
+    for identity in killed:
+        processes.send_signal(identity, signal.SIGKILL)
+    deadline = time.monotonic() + _END_SECONDS
+    while any(map(processes.is_alive, killed)) and time.monotonic() < deadline:
+        time.sleep(_PAUSE_SECONDS)
 
 
 def _launch(command: Sequence[str], environment: Mapping[str, str], output: BinaryIO) -> int:
@@ -98,8 +143,13 @@ def _launch_command(command: Sequence[str], environment: Mapping[str, str]) -> l
     return [setsid, "/bin/sh", "-c", _BY_SHELL, "sh", env, *restore, *command]
 
 
-def _identity(handle: Handle) -> Identity | None:
-    try:
-        return Identity.from_record(handle)
-    except (KeyError, TypeError, ValueError):
-        return None
+def _identities(handle: Handle) -> dict[str, Identity]:
+    """By host; empty for a handle of another placement."""
+    hosts = handle.get("hosts")
+    if not isinstance(hosts, Mapping):
+        return {}
+    found = {}
+    for host, record in hosts.items():
+        with suppress(KeyError, TypeError, ValueError):
+            found[host] = Identity.from_record(record)
+    return found

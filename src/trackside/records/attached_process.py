@@ -8,7 +8,7 @@ and how its run ended, in the host's folder, for the supervisor and for readers 
 import os
 import signal
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from trackside.files import damaged_files, durable
 from trackside.files.permissions import make_folder
@@ -52,7 +52,7 @@ def this_process() -> AttachedProcess:
 
 def write_caller(folder: HostFolder, caller: AttachedProcess) -> None:
     make_folder(folder.sandbox)
-    durable.write_json(folder.caller, asdict(caller))
+    durable.write_record(folder.caller, caller)
 
 
 def read_caller(folder: HostFolder) -> AttachedProcess | None:
@@ -61,7 +61,7 @@ def read_caller(folder: HostFolder) -> AttachedProcess | None:
 
 
 def write_end(folder: HostFolder, end: AttachedProcessEnd) -> None:
-    durable.write_json(folder.caller_end, asdict(end))
+    durable.write_record(folder.caller_end, end)
 
 
 def read_end(folder: HostFolder) -> AttachedProcessEnd | None:

@@ -11,10 +11,10 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 from trackside.files import damaged_files, durable
-from trackside.files.json_record import Moment
+from trackside.files.json_record import Moment, numbered
 from trackside.files.permissions import make_folder
 from trackside.quick_dataclass import dataclass
 from trackside.records.layout import JobFolder, RulesFolder
@@ -87,7 +87,7 @@ def command(folder: JobFolder, nonce: str) -> list[str]:
 
 def write_myself(rules: RulesFolder, nonce: str) -> None:
     """This process is the job's evaluator now."""
-    durable.write_json(rules.evaluator, {**asdict(processes.myself()), "nonce": nonce})
+    durable.write_json(rules.evaluator, {**numbered(processes.myself()), "nonce": nonce})
 
 
 def is_alive(rules: RulesFolder) -> bool:
@@ -170,7 +170,7 @@ def intend(rules: RulesFolder) -> str | None:
     if starts >= MAX_STARTS:
         return None
     intent = Intent(os.urandom(16).hex(), starts + 1, time.time())
-    durable.write_json(rules.placed, asdict(intent))
+    durable.write_record(rules.placed, intent)
     return intent.nonce
 
 
@@ -179,7 +179,7 @@ def note_started(rules: RulesFolder, pid: int) -> None:
     identity = processes.identify(pid)
     intent = damaged_files.read(Intent, rules.placed)
     if identity is not None and intent is not None:
-        durable.write_json(rules.placed, asdict(replace(intent, process=identity)))
+        durable.write_record(rules.placed, replace(intent, process=identity))
 
 
 def give_up(rules: RulesFolder, spec: JobSpec) -> None:

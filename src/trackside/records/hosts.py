@@ -1,12 +1,14 @@
 """A host's progress: its supervisor's record, for the other hosts and for readers."""
 
-from dataclasses import asdict, dataclass, field
+import time
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from trackside.files import damaged_files, durable
 from trackside.files.json_record import Moment, record
+from trackside.system import boot_clock
 
 
 class Phase(StrEnum):
@@ -75,6 +77,8 @@ class HostRecord:
     """The script's own exit code, a signal as its negative number; None while unknown."""
     ended_at: Moment = 0.0
     """When the script was seen to have ended (seconds since the epoch)."""
+    ended: boot_clock.Moment | None = None
+    """The same by a clock that is common to the hosts of one machine, and to no others."""
     lost: str = ""
     """Why there is no exit code although the script is gone, without being at fault."""
     failure: str = ""
@@ -97,14 +101,18 @@ class HostRecord:
     def went_wrong(self) -> bool:
         return bool(self.failure or self.lost)
 
+    def note_end(self) -> None:
+        """The script was seen to have ended now."""
+        self.ended_at, self.ended = time.time(), boot_clock.now()
+
 
 def write(path: Path, host: HostRecord) -> None:
     """Before there is a script the record is only informative: after a power cut the host is
     prepared again, and no start has to wait for the disk.
     """
-    durable.write_json(
+    durable.write_record(
         path,
-        asdict(host),
+        host,
         spends_ballast=host.phase.is_after_script,
         lasts=host.phase not in (Phase.PREPARING, Phase.READY),
     )

@@ -13,7 +13,7 @@ from trackside.files import damaged_files
 from trackside.quick_dataclass import dataclass
 from trackside.records.finding import RuleKey
 from trackside.records.journal import History, Journal
-from trackside.records.members import read, write
+from trackside.records.members import read, write, wrong
 from trackside.records.spec import DebugHook, JobSpec, Profiler, RuleConfiguration
 
 T = TypeVar("T")
@@ -130,8 +130,9 @@ def _with_profiler(
 
 
 def _read(cls: type[T], record: Mapping[str, Any]) -> T:
+    """Members that are not known are ignored: a later version may have noted them."""
     violations: list[Violation] = []
     found = read(cls, record, "", violations)
-    if found is None or violations:
+    if found is None or wrong(violations):
         raise ValueError(f"{record!r:.200} is no {cls.__name__}")
     return found

@@ -20,7 +20,13 @@ from typing import Any
 
 from trackside.errors import DamagedJob, JobBusy, JobNotFound, MoveRefused
 from trackside.files import damaged_files, durable
-from trackside.files.json_record import DamagedRecord, Moment, parsed_object, record
+from trackside.files.json_record import (
+    DamagedRecord,
+    Moment,
+    NewerFormat,
+    parsed_object,
+    record,
+)
 from trackside.quick_dataclass import dataclass
 from trackside.records.layout import FORMAT
 from trackside.records.status import FIRST, MESSAGES, Secondary, State, Status, can_follow
@@ -350,10 +356,7 @@ def fold_lines(lines: Iterable[bytes]) -> History:
     if history is None:
         raise DamagedRecord(f"no line of it can be read ({problem or 'it has none'})")
     if history.format > FORMAT:
-        raise DamagedRecord(
-            f"it is of format {history.format}, and this version of Trackside reads formats up to "
-            f"{FORMAT}; install a newer one"
-        )
+        raise NewerFormat(history.format)
     return replace(history, num_damaged=num_damaged) if num_damaged else history
 
 

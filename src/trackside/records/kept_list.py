@@ -3,11 +3,11 @@
 They are stored once, in the chunks that `curves` reads; all other files are stored whole.
 """
 
-from dataclasses import asdict, field
+from dataclasses import field
 from pathlib import Path
 
 from trackside.files import damaged_files, durable
-from trackside.files.json_record import parsed, record
+from trackside.files.json_record import numbered_record, parsed
 from trackside.quick_dataclass import dataclass
 
 
@@ -20,7 +20,7 @@ class KeptList:
 
 def write(path: Path, kept: KeptList) -> None:
     path.parent.mkdir(exist_ok=True)
-    durable.write_json(path, asdict(kept))
+    durable.write_record(path, kept)
 
 
 def read(path: Path) -> KeptList | None:
@@ -30,4 +30,4 @@ def read(path: Path) -> KeptList | None:
 
 def from_bytes(data: bytes) -> KeptList:
     """As stored. `DamagedRecord` when it is invalid."""
-    return record(KeptList, parsed(data))
+    return numbered_record(KeptList, parsed(data))

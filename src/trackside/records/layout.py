@@ -10,16 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trackside.files import durable, permissions
+from trackside.files.json_record import FORMAT as FORMAT  # also of all names here
 from trackside.files.script_folder import ScriptFolder
 from trackside.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
     from trackside.records.spec import JobSpec
 
-FORMAT = 1
-"""The version of all names here and of the files behind them: docs/job-folder.md. It is in the
-first line of a job's journal; a journal without one has version 1.
-"""
 ML = "/opt/ml"
 """The base folder that the script sees."""
 WORKING_FOLDER = f"{ML}/code"
@@ -181,6 +178,16 @@ class JobFolder:
         return self.root / "journal.jsonl"
 
     @property
+    def placed(self) -> Path:
+        """Which group of hosts was placed for the job: `placed.Placed`."""
+        return self.root / "placed.json"
+
+    @property
+    def group(self) -> Path:
+        """Where the hosts of the group are; absent when all are on this machine: `group`."""
+        return self.root / "group.json"
+
+    @property
     def lock(self) -> Path:
         """Held by the process that starts this job's supervisors, so that no other does."""
         return self.root / ".lock"
@@ -201,6 +208,15 @@ class JobFolder:
     def end_order(self, attempt: int) -> Path:
         """Why all hosts of the attempt must end; while it is absent, they continue."""
         return self.gang / f"{attempt}.end.json"
+
+    @property
+    def mirror(self) -> Path:
+        """What a host that coordinates through storage must know after a restart."""
+        return self.root / "mirror.json"
+
+    def requests(self, host: str) -> Path:
+        """A folder for what the host is asked to do, a file for each request."""
+        return self.root / "requests" / host
 
     def host(self, host: str, attempt: int) -> "HostFolder":
         return HostFolder(self.hosts / host / str(attempt))
@@ -316,9 +332,7 @@ class HostFolder:
 
     @property
     def placed(self) -> Path:
-        """The intent to start its supervisor, then the handle: written by the process that starts
-        it.
-        """
+        """What the release 0.1.0 wrote in place of the job's `placed`."""
         return self.root / "placed.json"
 
     @property
@@ -496,6 +510,11 @@ class JobKeys:
     def artifacts(self) -> str:
         """Checksums and sizes of what was published: written last."""
         return f"{self.prefix}/trackside/artifacts.json"
+
+    @property
+    def coordination(self) -> str:
+        """A folder for what hosts without a common disk tell each other while the job runs."""
+        return f"{self.prefix}/coordination"
 
     @property
     def logs(self) -> str:

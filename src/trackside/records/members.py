@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, field, fields
 from typing import Any, TypeVar, cast
 
-from trackside.errors import Violation
+from trackside.errors import UnknownMember, Violation
 from trackside.quick_dataclass import dataclass
 from trackside.texts.secret_names import MASK, looks_secret
 
@@ -67,11 +67,16 @@ def read(cls: type[T], data: Any, where: str, violations: list[Violation]) -> T 
                 violations.append(Violation(here, None, "is required", constraint="required"))
                 values[declared.name] = None
             continue
-        found = len(violations)
+        found = len(wrong(violations))
         value = _read_value(spec, value, here, violations)
-        if len(violations) == found or required:
+        if len(wrong(violations)) == found or required:
             values[declared.name] = value
     return cls(**values)
+
+
+def wrong(violations: Sequence[Violation]) -> list[Violation]:
+    """Without members that are not known: who reads what a later version wrote ignores them."""
+    return [each for each in violations if not isinstance(each, UnknownMember)]
 
 
 def write(record: Any) -> dict[str, Any]:
@@ -118,7 +123,8 @@ def _reject_unknown(
     for key, value in data.items():
         here = f"{where}.{key}" if where else str(key)
         if key not in heads:
-            violations.append(Violation(here, value, f"is not known; known: {', '.join(heads)}"))
+            known = ", ".join(heads)
+            violations.append(UnknownMember(here, value, f"is not known; known: {known}"))
             continue
         deeper = [path[1:] for path in paths if path[0] == key and len(path) > 1]
         if not deeper or value is None:

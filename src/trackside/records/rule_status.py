@@ -2,12 +2,11 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 
 from trackside.files import damaged_files, durable
-from trackside.files.json_record import DamagedRecord, Moment, parsed, record
+from trackside.files.json_record import DamagedRecord, Moment, numbered, numbered_record, parsed
 from trackside.quick_dataclass import dataclass
 from trackside.records.finding import RuleKey
 
@@ -63,7 +62,7 @@ def in_short(details: str) -> str:
 
 
 def write_evaluations(path: Path, evaluations: Sequence[Evaluation]) -> None:
-    durable.write_json(path, [asdict(each) for each in evaluations])
+    durable.write_json(path, [numbered(each) for each in evaluations])
 
 
 def read_evaluations(path: Path) -> list[Evaluation]:
@@ -84,7 +83,7 @@ def parse_evaluations(data: bytes, where: object = "a file of statuses") -> list
     found = []
     for each in listed if isinstance(listed, list) else [listed]:
         try:
-            found.append(record(Evaluation, each))
+            found.append(numbered_record(Evaluation, each))
         except DamagedRecord as error:
             damaged_files.say_once(where, f"a rule's status is left out: {error}")
     return found

@@ -1,10 +1,10 @@
 """The Python version of a script and the packages it could import, as stored with its job."""
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from trackside.files import durable
-from trackside.files.json_record import parsed, record
+from trackside.files.json_record import numbered_record, parsed
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,10 +16,10 @@ class ScriptPackages:
 
 def from_bytes(data: bytes) -> ScriptPackages:
     """`DamagedRecord` when it is invalid."""
-    return record(ScriptPackages, parsed(data))
+    return numbered_record(ScriptPackages, parsed(data))
 
 
 def keep(folder: Path, host: str, data: bytes) -> None:
     """Copy the toolkit's file to where it is uploaded from. Raises as `from_bytes` does."""
     folder.mkdir(exist_ok=True)
-    durable.write_json(folder / f"{host}.json", asdict(from_bytes(data)), spends_ballast=False)
+    durable.write_record(folder / f"{host}.json", from_bytes(data), spends_ballast=False)

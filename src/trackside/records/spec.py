@@ -12,9 +12,10 @@ from dataclasses import fields
 from typing import Any
 
 from trackside.errors import InvalidSpec, Violation
+from trackside.files.json_record import FORMAT, check_format, parsed_object
 from trackside.quick_dataclass import dataclass
 from trackside.records import notify_targets
-from trackside.records.members import member, read, write
+from trackside.records.members import member, read, write, wrong
 from trackside.texts.shown_names import JOB_NAME as JOB_NAME
 from trackside.texts.storage_schemes import LOCATION_FORM, LOCATION_PATTERN
 
@@ -326,11 +327,26 @@ class JobSpec:
     @classmethod
     def from_request(cls, request: Mapping[str, Any]) -> "JobSpec":
         """Validate a CreateTrainingJob request; `InvalidSpec` lists every violation."""
+        return cls._read(request, ignores_unknown=False)
+
+    @classmethod
+    def from_stored(cls, data: bytes) -> "JobSpec":
+        """From a job.json. Members that are not known are ignored: a later version may have
+        written them. `DamagedRecord` or `InvalidSpec` if it cannot be read.
+        """
+        request = parsed_object(data)
+        check_format(request)
+        return cls._read(request, ignores_unknown=True)
+
+    @classmethod
+    def _read(cls, request: Mapping[str, Any], *, ignores_unknown: bool) -> "JobSpec":
         violations: list[Violation] = []
         known = {key: value for key, value in request.items() if key not in IGNORED}
         spec = read(cls, known, "", violations)
         if spec is None:
             raise InvalidSpec(violations)
+        if ignores_unknown:
+            violations = wrong(violations)
         violations.extend(_inconsistencies(spec))
         if violations:
             raise InvalidSpec(violations)
@@ -340,6 +356,10 @@ class JobSpec:
 
     def to_request(self) -> dict[str, Any]:
         return {**write(self), **dict(self.ignored)}
+
+    def to_stored(self) -> dict[str, Any]:
+        """A job.json."""
+        return {"format": FORMAT, **self.to_request()}
 
     @property
     def hosts(self) -> tuple[str, ...]:

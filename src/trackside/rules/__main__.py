@@ -5,7 +5,6 @@ May be started again at any time: it takes over where its predecessor died.
 
 import faulthandler
 import fcntl
-import json
 import logging
 import math
 import os
@@ -56,7 +55,7 @@ def main(arguments: list[str]) -> int:
 
 
 def evaluate(folder: JobFolder, settings: Settings) -> None:
-    spec = JobSpec.from_request(json.loads(folder.spec.read_bytes()))
+    spec = JobSpec.from_stored(folder.spec.read_bytes())
     job = WatchedJob(folder, spec, settings)
     notices = Notices(job)
     alarm = Alarm()

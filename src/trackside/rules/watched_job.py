@@ -1,10 +1,12 @@
 """The job that rules watch, as its evaluator sees it: where it stands and where its data is."""
 
+import os
 from itertools import chain, count
 from pathlib import Path
 
-from trackside.files.script_folder import ScriptFolder
-from trackside.records import hosts
+from trackside.coordination.choose import coordination_of
+from trackside.coordination.coordination import Request
+from trackside.coordination.host_files import files_of, record_of
 from trackside.records.finding import RuleKey
 from trackside.records.hosts import Phase
 from trackside.records.job_updates import with_updates
@@ -130,13 +132,12 @@ class WatchedJob:
         hook = self.spec.debug_hook
         return None if hook is None else self._only_folder(hook.local_path)
 
-    def hook_folder(self) -> ScriptFolder | None:
-        """The hook's own, to leave it a word, where it is the only one of the job."""
-        hook = self.spec.debug_hook
-        if hook is None or len(self.spec.hosts) > 1:
-            return None
-        host = self.folder.host(self.spec.hosts[0], self.attempt)
-        return host.script_folder(host.inside(hook.local_path))
+    def ask_hosts(self, what: str) -> None:
+        """Request something of every host."""
+        lead, *_ = self.spec.hosts
+        coordination = coordination_of(self.folder, self.spec, lead, self.attempt, self.settings)
+        for host in self.spec.hosts:
+            coordination.request(Request(os.urandom(8).hex(), what, host))
 
     def curves(self) -> Location:
         """Where the script's own curves are, all of them, while it runs too."""
@@ -153,10 +154,11 @@ class WatchedJob:
     def _only_folder(self, seen_as: str, attempt: int | None = None) -> Path | None:
         if len(self.spec.hosts) > 1 or self.history.run_as.user:
             return None
-        local = self.folder.host(self.spec.hosts[0], attempt or self.attempt).inside(seen_as)
+        host = files_of(self.folder, self.spec.hosts[0], attempt or self.attempt)
+        local = host.inside(seen_as)
         # A job that succeeded has freed its space; one that has just started will use it.
         return local if local.is_dir() or not self.history.state.is_final else None
 
     def _has_ended(self, host: str) -> bool:
-        record = hosts.read(self.folder.host(host, self.attempt).record)
+        record = record_of(self.folder, host, self.attempt)
         return record is not None and record.phase is Phase.ENDED

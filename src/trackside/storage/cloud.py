@@ -4,7 +4,7 @@ obstore retries requests and resumes broken bodies; its errors become ours in `c
 """
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import timedelta
@@ -13,22 +13,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import obstore
-from obstore.exceptions import BaseError
+from obstore.exceptions import BaseError, NotModifiedError
+from obstore.store import GCSStore
 
 from trackside.errors import (
     DamagedTransfer,
     InvalidKey,
     ObjectChanged,
     ObjectNotFound,
+    StorageError,
     TracksideError,
 )
 from trackside.storage import plain_http
 from trackside.storage.cloud_errors import BucketLabel, is_beyond_the_end, is_refusal, translated
-from trackside.storage.store import Entry, Store, check_key
+from trackside.storage.store import NOTHING, Entry, Store, check_key
 
 if TYPE_CHECKING:
-    from obstore import GetOptions, GetResult, ObjectMeta, PutResult
-    from obstore.store import AzureStore, GCSStore, S3Store
+    from obstore import GetOptions, GetResult, ObjectMeta, PutMode, PutResult, UpdateVersion
+    from obstore.store import AzureStore, S3Store
+
+    from trackside.storage.conditional_upload import ConditionalUpload
 
 PART_BYTES = 8 << 20
 """Objects up to this size go in one request; larger ones in parts of at least this size."""
@@ -51,25 +55,31 @@ class CloudStore(Store):
         label: BucketLabel,
         *,
         is_plain_http: bool = False,
+        conditional_upload: "Callable[[], ConditionalUpload] | None" = None,
     ) -> None:
+        """Without `conditional_upload`, only what fits in one request is put with a condition."""
         self._inner = inner
         self._label = label
         self._is_plain_http = is_plain_http
+        self._conditional_upload = conditional_upload
+        self.most_conditional_bytes = PART_BYTES if conditional_upload is None else None
 
     def __repr__(self) -> str:
         return f"CloudStore({self._label.name!r} at {self._label.server!r})"
 
-    def put(self, key: str, data: bytes | Path | Iterable[bytes]) -> Entry:
+    def put(
+        self, key: str, data: bytes | Path | Iterable[bytes], *, replaces: str | None = None
+    ) -> Entry:
         check_key(key)
         source = _Source(data)
         try:
             with errors_named(self._label, key):
-                result = self._send(key, source)
+                etag = self._send(key, source, replaces)
         except Exception:
             if source.failure is not None:
                 raise source.failure from None  # the chunks' own error, not the store's
             raise
-        return self._confirmed(key, source.size_bytes, _unquoted(result["e_tag"]))
+        return self._confirmed(key, source.size_bytes, etag)
 
     def get(
         self, key: str, start: int = 0, end: int | None = None, *, etag: str | None = None
@@ -81,6 +91,20 @@ class CloudStore(Store):
             return b""
         with errors_named(self._label, key):
             return result.bytes().to_bytes()
+
+    def get_newer(self, key: str, than: str | None) -> tuple[bytes, str | None] | None:
+        """In one request, with If-None-Match."""
+        check_key(key)
+        options: GetOptions = {} if than is None else {"if_none_match": f'"{than}"'}
+        with errors_named(self._label, key):
+            try:
+                result = obstore.get(self._inner, key, options=options)
+            except NotModifiedError:
+                return None
+            etag = _unquoted(result.meta["e_tag"])
+            if than is not None and etag == than:
+                return None  # some servers ignore the condition
+            return result.bytes().to_bytes(), etag
 
     def read(
         self, key: str, start: int = 0, end: int | None = None, *, etag: str | None = None
@@ -167,19 +191,53 @@ class CloudStore(Store):
             raise ObjectChanged(f"{self._label.at(key)} was replaced. List and read it again.")
         return result
 
-    def _send(self, key: str, source: "_Source") -> "PutResult":
+    def _send(self, key: str, source: "_Source", replaces: str | None) -> str | None:
+        """The new object's etag."""
         chunks = iter(source)
         head = tuple(_until(chunks, PART_BYTES))
         if sum(map(len, head)) <= PART_BYTES:
-            return obstore.put(self._inner, key, b"".join(head), use_multipart=False)
-        return obstore.put(
-            self._inner,
-            key,
-            chain(head, chunks),
-            use_multipart=True,
-            chunk_size=source.part_bytes,
-            max_concurrency=_PARTS_AT_ONCE,
+            data = b"".join(head)
+            if replaces is None:
+                return _etag(obstore.put(self._inner, key, data, use_multipart=False))
+            return self._send_conditionally(key, data, replaces)
+        if replaces is not None:
+            if self._conditional_upload is None:
+                raise StorageError(
+                    f"{self._label.at(key)} cannot be stored with a condition: it has over "
+                    f"{PART_BYTES >> 20} MiB, which {self._label.server} takes in parts only."
+                )
+            upload = self._conditional_upload()
+            return upload.put(key, chain(head, chunks), source.part_bytes, replaces)
+        return _etag(
+            obstore.put(
+                self._inner,
+                key,
+                chain(head, chunks),
+                use_multipart=True,
+                chunk_size=source.part_bytes,
+                max_concurrency=_PARTS_AT_ONCE,
+            )
         )
+
+    def _send_conditionally(self, key: str, data: bytes, replaces: str) -> str | None:
+        try:
+            mode = self._mode(key, replaces)
+            return _etag(obstore.put(self._inner, key, data, mode=mode, use_multipart=False))
+        except FileNotFoundError as error:
+            if "NoSuchBucket" in str(error):
+                raise
+            raise ObjectChanged(f"{self._label.at(key)} was deleted. Read it again.") from error
+
+    def _mode(self, key: str, replaces: str) -> "PutMode":
+        if replaces == NOTHING:
+            return "create"
+        version: UpdateVersion = {"e_tag": _quoted(replaces)}
+        if isinstance(self._inner, GCSStore):  # compares generations instead
+            found = obstore.head(self._inner, key)
+            if _unquoted(found["e_tag"]) != replaces:
+                raise ObjectChanged(f"{self._label.at(key)} was replaced. Read it again.")
+            version["version"] = found["version"]
+        return version
 
     def _confirmed(self, key: str, size_bytes: int, etag: str | None) -> Entry:
         """Compare with what is stored now. Another writer's newer object is not an error."""
@@ -324,13 +382,21 @@ def _options(start: int, end: int | None, etag: str | None) -> "GetOptions":
     elif start > 0:
         options["range"] = {"offset": start}
     if etag is not None and not etag.startswith("W/"):  # a weak tag never matches
-        options["if_match"] = f'"{etag}"'
+        options["if_match"] = _quoted(etag)
     return options
 
 
 def _entry(meta: "ObjectMeta") -> Entry:
     etag = _unquoted(meta["e_tag"])
     return Entry(meta["path"], meta["size"], etag, meta["last_modified"].timestamp())
+
+
+def _etag(result: "PutResult") -> str | None:
+    return _unquoted(result["e_tag"])
+
+
+def _quoted(etag: str) -> str:
+    return etag if etag.startswith("W/") else f'"{etag}"'
 
 
 def _unquoted(etag: str | None) -> str | None:

@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 
 from obstore.exceptions import (
+    AlreadyExistsError,
     BaseError,
     GenericError,
     InvalidPathError,
@@ -62,8 +63,10 @@ def translated(error: Exception, label: BucketLabel, key: str) -> StorageError:
     match error:
         case FileNotFoundError():
             return ObjectNotFound(f"{where} does not exist. Check the name.")
+        case AlreadyExistsError():
+            return ObjectChanged(f"{where} exists already. Read it again.")
         case PreconditionError():
-            return ObjectChanged(f"{where} was replaced while it was read. Read it again.")
+            return ObjectChanged(f"{where} was replaced by another writer. Read it again.")
         case PermissionDeniedError() | UnauthenticatedError():
             return _refused(where, code, label)
         case InvalidPathError() | ValueError():
@@ -76,6 +79,11 @@ def translated(error: Exception, label: BucketLabel, key: str) -> StorageError:
         case GenericError() | BaseError():
             return _generic(text, debug, where, code, label)
     return StorageError(f"{where}: {text}")
+
+
+def of_response(status: int, body: str, label: BucketLabel, key: str) -> StorageError:
+    """The error for a response to a request that was not sent by obstore."""
+    return translated(GenericError(f"status code: {status} {body}"), label, key)
 
 
 def is_refusal(error: Exception) -> bool:
@@ -109,8 +117,8 @@ def _generic(text: str, debug: str, where: str, code: str, label: BucketLabel) -
         return _refused(where, code, label)
     if status == "404":
         return ObjectNotFound(f"{where} does not exist. Check the name.")
-    if status == "412":  # while resuming, it has this class
-        return ObjectChanged(f"{where} was replaced while it was read. Read it again.")
+    if status == "412" or code == "ConditionalRequestConflict":
+        return ObjectChanged(f"{where} was replaced by another writer. Read it again.")
     if "non-partial response" in text:
         return StorageError(
             f"{where}: the server sends whole objects where a part was requested. "

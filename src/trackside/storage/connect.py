@@ -17,6 +17,8 @@ from trackside.texts.storage_schemes import S3, Scheme
 if TYPE_CHECKING:
     from obstore.store import AzureStore, ClientConfig, GCSStore, RetryConfig, S3Config, S3Store
 
+    from trackside.storage.conditional_upload import ConditionalUpload
+
 _INSTANCE_METADATA = ("169.254.169.254", 80)
 
 
@@ -59,7 +61,15 @@ def open_s3(bucket: str, access: S3Access, retry: Retry = STANDARD) -> CloudStor
     if access.session_token is not None:
         config["session_token"] = access.session_token
     inner = _opened(S3, label, bucket, retry, config=config)
-    return CloudStore(inner, label, is_plain_http=plain_http.is_usable(access.endpoint))
+
+    def conditional_upload() -> "ConditionalUpload":
+        # Imported when first needed, which is for jobs on several machines.
+        from trackside.storage.conditional_upload import ConditionalUpload
+
+        return ConditionalUpload(bucket, access, label, retry)
+
+    is_plain = plain_http.is_usable(access.endpoint)
+    return CloudStore(inner, label, is_plain_http=is_plain, conditional_upload=conditional_upload)
 
 
 def open_bucket(scheme: Scheme, bucket: str, retry: Retry = STANDARD) -> CloudStore:

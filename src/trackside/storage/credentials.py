@@ -76,6 +76,11 @@ def s3_access(
     return _access(environ, profile, endpoint)
 
 
+def surroundings() -> Mapping[str, str]:
+    """The variables in which EKS, ECS and EC2 name their providers of credentials."""
+    return os.environ
+
+
 def store_access(environ: Mapping[str, str]) -> S3Access:
     """To the store that a server forwards requests to: AWS if no endpoint is set."""
     access = s3_access({**environ, "TRACKSIDE_S3": environ.get("TRACKSIDE_S3") or "aws"})
@@ -87,13 +92,14 @@ def store_access(environ: Mapping[str, str]) -> S3Access:
     return access
 
 
-def keep_to_embedded_buckets(own_url: str) -> None:
+def keep_to_embedded_buckets(*own_urls: str) -> None:
     """For a server that serves S3 itself: `s3://` must not lead it, or its jobs, back to it.
 
     Another store that the environment names stays the meaning of `s3://`.
     """
-    named = next((url for name in ENDPOINT_VARIABLES if (url := os.environ.get(name))), own_url)
-    if not os.environ.get("TRACKSIDE_S3") and named.rstrip("/") == own_url:
+    named = next((url for name in ENDPOINT_VARIABLES if (url := os.environ.get(name))), "")
+    is_own = not named or named.rstrip("/") in own_urls
+    if not os.environ.get("TRACKSIDE_S3") and is_own:
         os.environ["TRACKSIDE_S3"] = "embedded"
 
 
@@ -104,14 +110,15 @@ def _access_to(server: Server, environ: Mapping[str, str]) -> S3Access:
     return S3Access(server.url, region, server.key.id, server.key.secret)
 
 
-def keep_to_configured_store(own_url: str) -> None:
+def keep_to_configured_store(*own_urls: str) -> None:
     """For a server with a store behind it: `s3://` is that store, for the server and its jobs.
 
     The one that the environment names, or AWS itself.
     """
-    if store_access(os.environ).endpoint == own_url:
+    endpoint = store_access(os.environ).endpoint
+    if endpoint in own_urls:
         raise InvalidSetting(
-            f"The S3 endpoint {own_url!r} is this server itself. Start it in a shell without what "
+            f"The S3 endpoint {endpoint!r} is this server itself. Start it in a shell without what "
             "`trackside env` sets, and with AWS_ENDPOINT_URL_S3 for the store behind it."
         )
     os.environ["TRACKSIDE_S3"] = "aws"  # which means the endpoint, where there is one

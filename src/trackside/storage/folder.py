@@ -4,6 +4,7 @@ Objects are plain files, so anything else can read them. Imports no object-store
 """
 
 import errno
+import fcntl
 import os
 import stat
 from collections.abc import Iterable, Iterator
@@ -21,7 +22,7 @@ from trackside.errors import (
 from trackside.files.permissions import PRIVATE, user_umask
 from trackside.storage.key_order import KeyRange, names_in_key_order
 from trackside.storage.partial_file import PartialFile, is_temporary, sweep
-from trackside.storage.store import Entry, Store, check_key
+from trackside.storage.store import NOTHING, Entry, Store, check_key
 
 HIDDEN = ".trackside"
 """A top-level folder that is not part of the store: the S3 server's metadata."""
@@ -49,7 +50,11 @@ class FolderStore(Store):
     def __repr__(self) -> str:
         return f"FolderStore({str(self.root)!r})"
 
-    def put(self, key: str, data: bytes | Path | Iterable[bytes]) -> Entry:
+    most_conditional_bytes = None
+
+    def put(
+        self, key: str, data: bytes | Path | Iterable[bytes], *, replaces: str | None = None
+    ) -> Entry:
         path = self._path(key)
         with self._errors_named(key, writing=True):
             self._sweep_once(os.path.dirname(path))
@@ -62,7 +67,11 @@ class FolderStore(Store):
                 self._write(file, key, (data,) if isinstance(data, bytes) else data)
             with self._errors_named(key, writing=True):
                 status = file.stat()
-                publish(file)
+                file.sync()
+                with names_locked(file.folder, alone=replaces is not None):
+                    self._check_replaced(key, path, replaces)
+                    give_name(file)
+                file.sync_folders()
         return _entry(key, status)
 
     def check_writable(self, key: str) -> None:
@@ -118,7 +127,8 @@ class FolderStore(Store):
             path = self._path(key)
             with self._errors_named(key, writing=True):
                 try:
-                    os.unlink(path)
+                    with names_locked(os.path.dirname(path)):
+                        os.unlink(path)
                 except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
                     continue
                 self.prune(os.path.dirname(path))
@@ -132,6 +142,13 @@ class FolderStore(Store):
         if key.partition("/")[0] == HIDDEN:
             raise InvalidKey(f"Key {key!r} is in a folder reserved for the server. Choose another.")
         return os.path.join(self.root, key)
+
+    def _check_replaced(self, key: str, path: str, replaces: str | None) -> None:
+        if replaces is None:
+            return
+        status = _regular(path)
+        if (NOTHING if status is None else version_of(status)) != replaces:
+            raise ObjectChanged(f"{self._shown(key)} was changed by another writer. Read it again.")
 
     def _shown(self, key: str) -> str:
         return repr(os.path.join(self.root, key))
@@ -190,14 +207,26 @@ def version_of(status: os.stat_result) -> str:
     return f"{status.st_mtime_ns:x}-{status.st_size:x}-{status.st_ino:x}"
 
 
-def publish(file: PartialFile) -> None:
-    """Durable, also if folders without any object have the name."""
-    file.sync()
-    give_name(file)
-    file.sync_folders()
+@contextmanager
+def names_locked(folder: str, *, alone: bool = False) -> Iterator[None]:
+    """Held shared by every writer of a folder's names, exclusively by one that checks before it
+    writes. Does nothing on a disk without locks, or in a folder that we cannot read.
+    """
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except PermissionError:
+        yield
+        return
+    try:
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def give_name(file: PartialFile) -> None:
+    """Also if folders without any object have the name."""
     try:
         file.give_name()
     except IsADirectoryError:

@@ -12,6 +12,9 @@ from pathlib import Path
 from trackside.errors import InvalidKey
 from trackside.quick_dataclass import dataclass
 
+NOTHING = ""
+"""As `replaces` of a put: there must be no object yet."""
+
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _REFUSED = re.compile(r"[\x00-\x1f\x7f]|(?:\A|/)\.{0,2}(?:/|\Z)")
 
@@ -40,11 +43,19 @@ class Store(ABC):
     Temporary errors (no connection, 5xx, a broken body) are retried with back-off inside.
     """
 
+    most_conditional_bytes: int | None = 0
+    """Objects up to this size can be put with a condition; None is any size, 0 is none at all."""
+
     @abstractmethod
-    def put(self, key: str, data: bytes | Path | Iterable[bytes]) -> Entry:
+    def put(
+        self, key: str, data: bytes | Path | Iterable[bytes], *, replaces: str | None = None
+    ) -> Entry:
         """Store an object atomically: until this returns, readers see the old one or none.
 
         A path is sent in parallel parts; chunks are sent as they arrive, a few parts in memory.
+        With `replaces`, which is an etag or `NOTHING`, `ObjectChanged` unless that is what the
+        store has at the moment of replacing. After a lost response this may be our own put.
+        Larger objects than `most_conditional_bytes` are a `StorageError`.
         """
 
     @abstractmethod
@@ -56,6 +67,13 @@ class Store(ABC):
         A range beyond the object is truncated. With `etag`, `ObjectChanged` unless the object is
         still that version: parts of two versions never end up in one file.
         """
+
+    def get_newer(self, key: str, than: str | None) -> tuple[bytes, str | None] | None:
+        """A small object and its etag; None if it still has the etag `than`."""
+        entry = self.stat(key)
+        if than is not None and entry.etag == than:
+            return None
+        return self.get(key, etag=entry.etag), entry.etag
 
     @abstractmethod
     def read(

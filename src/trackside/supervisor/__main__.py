@@ -1,10 +1,10 @@
 """`python -m trackside.supervisor JOB_FOLDER HOST NONCE`: supervises one host of a job.
 
+`python -m trackside.supervisor --group HOST` does so where there is no folder of the job yet.
 May be restarted at any time: it continues where its predecessor died.
 """
 
 import fcntl
-import json
 import logging
 import os
 import sys
@@ -12,9 +12,9 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+from trackside.errors import TracksideError
 from trackside.files import disk_space
 from trackside.records import pending_uploads
-from trackside.records.host_processes import supervisor_lives
 from trackside.records.job_updates import with_updates
 from trackside.records.journal import Journal
 from trackside.records.layout import JobFolder
@@ -35,13 +35,29 @@ DISK_SECONDS = 1.0
 
 
 def main(arguments: list[str]) -> int:
-    root, host, nonce = arguments
     keep_files_private()
     ignore_lease_breaks()
-    folder = JobFolder(Path(root))
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr
     )
+    if arguments[:1] == ["--group"]:
+        return _join(arguments[1])
+    root, host, nonce = arguments
+    return _hold(JobFolder(Path(root)), host, nonce)
+
+
+def _join(which: str) -> int:
+    from trackside.supervisor.join_group import join  # for other machines only
+
+    try:
+        joined = join(which, os.environ)
+    except TracksideError as error:
+        logger.error("%s", error)
+        return 1
+    return _hold(joined.folder, joined.host, joined.nonce)
+
+
+def _hold(folder: JobFolder, host: str, nonce: str) -> int:
     with (folder.root / f"{host}.lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -53,7 +69,7 @@ def main(arguments: list[str]) -> int:
 
 
 def supervise(folder: JobFolder, host: str, nonce: str) -> None:
-    spec = JobSpec.from_request(json.loads(folder.spec.read_bytes()))
+    spec = JobSpec.from_stored(folder.spec.read_bytes())
     is_of_server = bool(Submitter.of(Journal(folder.journal).read()).key)
     context = Context(
         folder,
@@ -89,8 +105,19 @@ def _go_on(context: Context) -> bool:
     write_supervisor(host_folder, context.nonce)
     now = replace(context, spec=with_updates(context.spec, history).spec)
     attempt = Attempt(now, history.attempt)
+    attempt.coordination.start()
+    try:
+        return _take_part(attempt)
+    finally:
+        attempt.coordination.close()
+
+
+def _take_part(attempt: Attempt) -> bool:
+    """Take one attempt to its end. Whether there is nothing left to do for this host."""
     attempt.run()
-    if not attempt.gang.is_lead:
+    if attempt.coordination.is_over():
+        return True
+    if not attempt.coordination.is_lead:
         return not _wait_for_the_lead(attempt)
     from trackside.supervisor.lead import conclude  # packing: 25 ms the start can do without
 
@@ -102,7 +129,10 @@ def _finish_ending(context: Context, number: int) -> None:
     """The lead's predecessor may have died between the final status and the last upload."""
     attempt = Attempt(context, number)
     home = context.settings.layout
-    if attempt.gang.is_lead and pending_uploads.keeps_files(home, context.spec.name) is not None:
+    if (
+        attempt.coordination.is_lead
+        and pending_uploads.keeps_files(home, context.spec.name) is not None
+    ):
         from trackside.supervisor.lead import wind_up
 
         wind_up(attempt, time.monotonic() + context.settings.upload_deadline_seconds)
@@ -119,15 +149,16 @@ def _end_earlier(context: Context) -> None:
 
 def _wait_for_the_lead(attempt: Attempt) -> bool:
     """Until the job has ended or another attempt starts. False when the lead is gone for good."""
-    lead = attempt.gang.folder_of(attempt.gang.hosts[0])
-    seen = time.monotonic()
+    coordination = attempt.coordination
     while True:
         history = attempt.context.journal.read()
         if history.state.is_final or history.attempt != attempt.number:
             return True
-        if supervisor_lives(lead) is not False:
-            seen = time.monotonic()
-        elif time.monotonic() - seen > LEAD_GONE_SECONDS:
+        if why := coordination.is_over():
+            logger.error("%s", why)
+            return False
+        lead = coordination.liveness(coordination.hosts[0])
+        if not lead.supervisor and lead.silent_seconds > LEAD_GONE_SECONDS:
             logger.error("the lead is gone; the next command that reads the job restarts it")
             return False
         time.sleep(0.1)

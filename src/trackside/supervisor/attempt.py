@@ -14,6 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trackside.coordination.choose import coordination_of
+from trackside.coordination.coordination import Why
 from trackside.errors import (
     DiskFull,
     SandboxError,
@@ -39,8 +41,9 @@ from trackside.supervisor.context import Context
 from trackside.supervisor.evaluator_watchdog import EvaluatorWatchdog
 from trackside.supervisor.failure_reasons import record_end
 from trackside.supervisor.folder_scan import scan
-from trackside.supervisor.gang import Gang, Why, addresses, interface_name
+from trackside.supervisor.gang import Gang
 from trackside.supervisor.host_report import LAG_SECONDS, HostReport, capture_problem
+from trackside.supervisor.host_requests import fulfil
 from trackside.supervisor.inputs import Inputs, Meter
 from trackside.supervisor.logs import LogClock, add_line
 from trackside.supervisor.outcome import (
@@ -86,17 +89,20 @@ class Attempt:
         self.context = context
         self.number = number
         self.folder: HostFolder = context.folder.host(context.host, number)
-        self.gang = Gang(context.folder, context.spec, context.host, number)
+        self.coordination = coordination_of(
+            context.folder, context.spec, context.host, number, context.settings
+        )
+        self.gang = Gang(self.coordination)
         self.record = hosts.read(self.folder.record) or HostRecord()
-        self._report = HostReport(context, self.gang, self.record, lag_seconds)
+        self._report = HostReport(context, self.coordination, self.record, lag_seconds)
         self._sandbox = self._choose_sandbox()
         self._inputs = Inputs(context.spec, context.host, self.folder, context.settings.home)
         nonce = sandbox_nonce(context.nonce, number)
         self._limits = ScriptLimits(context.spec.options, self.folder, nonce)
         self._another: UserFolders | None = None
         """Set before the start of a script that runs as another user."""
-        self.peers = PeerWatchdog(context, self.gang)
-        self.rules = EvaluatorWatchdog(context, is_lead=self.gang.is_lead)
+        self.peers = PeerWatchdog(context, self.coordination)
+        self.rules = EvaluatorWatchdog(context, is_lead=self.coordination.is_lead)
         self._syncer: Syncer | None = None
         self._journal_name = os.fspath(context.folder.journal)
         self._journal_read: tuple[tuple[int, int], History] | None = None
@@ -130,7 +136,10 @@ class Attempt:
             self._fail(error)
         self.kill()
         self._limits.end()
-        self._end()
+        if why := self.coordination.is_over():
+            self._leave(why)
+        else:
+            self._end()
         return self.record
 
     def kill(self) -> None:
@@ -157,7 +166,7 @@ class Attempt:
                     raise
                 self._inputs.close()
                 logger.warning("the start waits: %s", error)
-                if self.gang.is_lead:
+                if self.coordination.is_lead:
                     self.context.say(f"Waiting for space on the disk: {error}")
             self._rest(STORE_SECONDS)
 
@@ -181,7 +190,7 @@ class Attempt:
                     f"The script is to run as {self._another.user}, and in a folder of its "
                     "submitter's. Leave --in-place away, or TRACKSIDE_RUN_AS."
                 )
-        lay_out(self.folder, self.context.spec, self.context.host, interface_name())
+        lay_out(self.folder, self.context.spec, self.context.host, self.context.group.interface)
         for note in self._provide():
             self._log(note)
         if self._another is not None:
@@ -194,8 +203,6 @@ class Attempt:
                 in_place=spec.options.in_place is not None,
             )
         self._report.write(Phase.READY)
-        if self.gang.is_lead:
-            self.gang.meet()
         return self._wait_for_all()
 
     def _provide(self) -> list[str]:
@@ -234,7 +241,8 @@ class Attempt:
     def _wait_for_all(self) -> bool:
         """Hosts start together, when the lead writes so in the journal."""
         while not self.is_set():
-            if self.gang.is_lead and self.gang.all_are(Phase.READY, Phase.RUNNING):
+            if self.coordination.is_lead and self.gang.all_are(Phase.READY, Phase.RUNNING):
+                self.gang.meet()
                 self._move(Secondary.TRAINING)
             if self._history().state.secondary is Secondary.TRAINING:
                 return True
@@ -256,7 +264,7 @@ class Attempt:
     def _make_durable(self) -> None:
         """Make durable what was written without a sync before the start."""
         with self._unless_disk_full():
-            self.gang.make_durable()
+            self.coordination.make_durable()
             if self.folder.baseline.exists():
                 durable.make_last(self.folder.baseline)
 
@@ -303,6 +311,7 @@ class Attempt:
         while not isinstance(state := self._sandbox.poll(plan), Exited | Lost):
             until = time.monotonic() + POLL_SECONDS
             while (now := time.monotonic()) < until:
+                self._take_requests()  # before the end: a rule may ask for both
                 if termination.was_requested or self.is_set():
                     termination.request(now)
                     termination.tick(now)
@@ -340,8 +349,13 @@ class Attempt:
     def _is_always_woken(self) -> bool:
         """Whether nothing must be polled: other hosts, an evaluator, pipes, or the output of a
         script without an init of ours."""
-        is_alone = len(self.gang.hosts) == 1 and not self.context.spec.is_attached
+        is_alone = len(self.coordination.hosts) == 1 and not self.context.spec.is_attached
         return is_alone and not self.rules.is_on and not self._inputs.is_fed
+
+    def _take_requests(self) -> None:
+        with self._unless_disk_full():
+            for request in self.coordination.requests():
+                fulfil(request, self.context.spec, self.folder)
 
     def _do_chores(self, sampler: "MachineSampler | None") -> None:
         self._check_inputs()
@@ -394,16 +408,20 @@ class Attempt:
         except TracksideError as error:
             if not self.record.failure:
                 self._fail(error)
-                self.gang.end(Why.HOST_FAILED, self.context.host)
+                self.coordination.order_end(Why.HOST_FAILED, self.context.host)
 
     def check_gang(self) -> None:
         """What only the lead checks, in all phases: the other hosts, the time limit."""
         now = time.monotonic()
-        if not self.gang.is_lead or now - self._led_at < LEAD_SECONDS or self.gang.ordered_end():
+        if (
+            not self.coordination.is_lead
+            or now - self._led_at < LEAD_SECONDS
+            or self.coordination.ordered_end()
+        ):
             return
         self._led_at = now
-        is_alone = len(self.gang.hosts) == 1
-        records = {self.context.host: self.record} if is_alone else self.gang.records()
+        is_alone = len(self.coordination.hosts) == 1
+        records = {self.context.host: self.record} if is_alone else self.coordination.records()
         order = why_end(
             records,
             [] if is_alone or failed_peer(records) else self.peers.check(),
@@ -411,7 +429,7 @@ class Attempt:
             max_runtime_seconds=self.context.spec.stopping.max_runtime_seconds,
         )
         if order is not None:
-            self.gang.end(*order)
+            self.coordination.order_end(*order)
         elif not are_over(records):
             self.gang.stamp()
 
@@ -426,7 +444,7 @@ class Attempt:
     # Ending
 
     def _fail(self, error: Exception) -> None:
-        self.record.ended_at = time.time()
+        self.record.note_end()
         ours = isinstance(error, SandboxError)
         category = "InternalServerError" if ours else "ClientError: Data download failed"
         self.record.failure = f"{category}: {error}"
@@ -450,9 +468,17 @@ class Attempt:
                 self.record.unsent = error
         self._report.write(Phase.ENDED)
 
+    def _leave(self, why: str) -> None:
+        """The job goes on without this host, or has ended: what it has stays where it is, and
+        nothing of it is published any more."""
+        self._inputs.close()
+        message = f"{self.context.host} has left the job: {why}"
+        logger.error("%s Its files are kept in %s", message, self.folder.root)
+        self._log_at_end(message)
+
     def tick_while_uploading(self) -> None:
         """What the lead does while it waits for uploads, its own or other hosts'."""
-        if not self.gang.is_lead:
+        if not self.coordination.is_lead:
             return
         with self._unless_disk_full():
             self.check_gang()
@@ -483,7 +509,9 @@ class Attempt:
         """Whether the script must end: the job is being stopped, or another host failed."""
         with self._unless_disk_full():
             self.check_gang()
-        return must_end(self._history(), self.number, self.gang.ordered_end())
+        if must_end(self._history(), self.number, self.coordination.ordered_end()):
+            return True
+        return bool(self.coordination.is_over())
 
     def _history(self) -> History:
         """The journal, read again only when it has changed."""
@@ -494,7 +522,7 @@ class Attempt:
         return self._journal_read[1]
 
     def _move(self, to: Secondary) -> None:
-        if self.gang.is_lead:
+        if self.coordination.is_lead:
             message = MESSAGES.get(to) if self.context.spec.is_attached else None
             self.context.journal.try_move(to, message=message)
 
@@ -510,7 +538,6 @@ class Attempt:
 
     def _plan(self) -> SandboxPlan:
         context = self.context
-        hosts_of_job = addresses(context.spec.name, context.spec.hosts)
         command = toolkit_command(context.spec, context.settings)
         environment = script_environment(context, self.folder, self.gang.master_port)
         mounts = dict(self._inputs.mounts)
@@ -532,7 +559,7 @@ class Attempt:
             log_variable="TRACKSIDE_LOG_FD",
             notes=self._sandbox.notes,
             host=context.host,
-            addresses=hosts_of_job,
+            addresses=context.group.addresses,
             nonce=sandbox_nonce(context.nonce, self.number),
             groups=self._limits.folders,
             revive=context.supervisor_command,

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Mapping
 
 from trackside.quick_dataclass import dataclass
+from trackside.records.group import GroupRecord, group_of
 from trackside.records.journal import Journal
 from trackside.records.layout import JobFolder
 from trackside.records.spec import JobSpec
@@ -35,6 +36,11 @@ class Context:
         if self.is_of_server:
             return of_server(self.environ, self.settings.job_variables.split(","))
         return of_submitter(self.environ)
+
+    @property
+    def group(self) -> GroupRecord:
+        """Where the job's hosts are."""
+        return group_of(self.folder, self.spec.hosts)
 
     @property
     def journal(self) -> Journal:

@@ -6,7 +6,6 @@ its own.
 """
 
 import signal
-import time
 from collections.abc import Callable, Iterator
 
 from trackside.files import durable
@@ -46,7 +45,7 @@ def record_end(
     """Write into the host's record how its script ended. `exceeded` names the limit that it was
     ended for; `was_requested`: it was requested to end, so its exit code is not a failure.
     """
-    record.ended_at = time.time()
+    record.note_end()
     keep_packages(folder, context.host)
     if isinstance(state, Lost) and state.is_of_script:
         record.tail = last_lines(log_tail(folder)[-TAIL_LINES:], TAIL_LENGTH)

@@ -5,12 +5,12 @@ import json
 import time
 from collections.abc import Callable, Mapping
 
+from trackside.coordination.coordination import Coordination
 from trackside.files.script_folder import ScriptFolder
 from trackside.records.hosts import HostRecord, Phase, SyncState
 from trackside.records.journal import History
 from trackside.records.log_lines import stamp
 from trackside.supervisor.context import Context
-from trackside.supervisor.gang import Gang
 
 LAG_SECONDS = 60.0
 """A folder that waits longer than this for its store is reported in the job's status."""
@@ -26,10 +26,10 @@ class HostReport:
     """Of one host in one attempt. The attempt changes the record, this writes it."""
 
     def __init__(
-        self, context: Context, gang: Gang, record: HostRecord, lag_seconds: float
+        self, context: Context, coordination: Coordination, record: HostRecord, lag_seconds: float
     ) -> None:
         self._context = context
-        self._gang = gang
+        self._coordination = coordination
         self._record = record
         self._lag_seconds = lag_seconds
         self._reported: tuple[str, int] | None = None
@@ -40,12 +40,12 @@ class HostReport:
     def write(self, phase: Phase | None = None) -> None:
         """Write the record, with this phase from now on."""
         self._record.phase = phase or self._record.phase
-        self._gang.announce(self._record)
+        self._coordination.announce(self._record)
 
     def progress(self) -> None:
         self.write()
         progress = self._record.progress
-        if self._gang.is_lead and progress.num_files:
+        if self._coordination.is_lead and progress.num_files:
             self._context.say(
                 f"{progress.what}: {progress.done_files} of {progress.num_files} files"
             )
@@ -58,17 +58,17 @@ class HostReport:
         if not self._is_due():
             return
         self.write()
-        if not self._gang.is_lead:
+        if not self._coordination.is_lead:
             return
         message = history().message
-        lag, why = lag_message(self._gang.records(), after_seconds=self._lag_seconds)
+        lag, why = lag_message(self._coordination.records(), after_seconds=self._lag_seconds)
         if lag and not message.startswith(lag):
             self._context.say(lag + why)
         elif not lag and message.startswith(LAGGING):
             self._context.say("Training in progress. Sync has caught up.")
 
     def waiting_for_store(self, error: object) -> None:
-        if self._gang.is_lead:
+        if self._coordination.is_lead:
             self._context.say(f"Waiting for the object store: {error}")
 
     def _is_due(self) -> bool:

@@ -5,13 +5,13 @@ import shutil
 import time
 from functools import partial
 
+from trackside.coordination.coordination import Why
 from trackside.records import pending_uploads
 from trackside.records.hosts import HostRecord, Phase
 from trackside.records.journal import RETRY, History, Journal
 from trackside.records.layout import JobKeys
 from trackside.records.status import Secondary, Status
 from trackside.supervisor.attempt import Attempt
-from trackside.supervisor.gang import Why
 from trackside.supervisor.outcome import Again, End, decide
 from trackside.supervisor.publish import Publisher, until
 
@@ -30,7 +30,7 @@ def conclude(attempt: Attempt) -> None:
     context = attempt.context
     history = context.journal.read()
     left = context.spec.max_attempts - attempt.number
-    outcome = decide(history.state, records, attempt.gang.ordered_end(), attempts_left=left)
+    outcome = decide(history.state, records, attempt.coordination.ordered_end(), attempts_left=left)
     match outcome:
         case Again(reason=reason):
             seconds = round(attempt.gang.running_seconds(), 3)
@@ -41,17 +41,17 @@ def conclude(attempt: Attempt) -> None:
 
 def _wait_for_all(attempt: Attempt) -> dict[str, HostRecord]:
     """Until every other host has ended, or is known to be gone. A failure ends them too."""
-    gang = attempt.gang
+    coordination = attempt.coordination
     if attempt.record.went_wrong:
-        gang.end(Why.HOST_FAILED, attempt.context.host)
+        coordination.order_end(Why.HOST_FAILED, attempt.context.host)
     while True:
-        records = gang.records()
+        records = coordination.records()
         waiting = {host for host, record in records.items() if record.phase is not Phase.ENDED}
         if not waiting:
             return records
         attempt.tick_while_uploading()  # the time limit still applies to the others
         if lost := attempt.peers.check():
-            gang.end(Why.HOST_LOST, lost[0])
+            coordination.order_end(Why.HOST_LOST, lost[0])
             if waiting.issubset(lost):
                 return records
         time.sleep(POLL_SECONDS)
@@ -135,7 +135,7 @@ def _free_space(attempt: Attempt, history: History) -> None:
     """Everything is in storage now. A failed job keeps its folders for inspection, without its
     input.
     """
-    for host in attempt.gang.hosts:
+    for host in attempt.coordination.hosts:
         for number in range(1, attempt.number + 1):
             folder = attempt.context.folder.host(host, number)
             failed = history.state.status is Status.FAILED

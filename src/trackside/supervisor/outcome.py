@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 
+from trackside.coordination.coordination import EndOrder, Why
 from trackside.quick_dataclass import dataclass
 from trackside.records.hosts import HostRecord
 from trackside.records.journal import History
 from trackside.records.status import Secondary, State, Status
-from trackside.supervisor.gang import EndOrder, Why
 from trackside.texts.truncation import shortened
 
 REASON_LENGTH = 1024
@@ -76,13 +76,15 @@ def why_end(
 
 
 def failed_peer(records: Mapping[str, HostRecord]) -> str | None:
-    """Of several hosts, one whose failure ends the others."""
-    failed = [
-        host
+    """Of several hosts, the one whose failure ends the others."""
+    failed = {
+        host: record
         for host, record in records.items()
         if record.phase.is_after_script and record.went_wrong
-    ]
-    return failed[0] if failed and len(records) > 1 else None
+    }
+    if not failed or len(records) == 1:
+        return None
+    return _earliest(failed) or next(iter(failed))
 
 
 def are_over(records: Mapping[str, HostRecord]) -> bool:
@@ -92,14 +94,29 @@ def are_over(records: Mapping[str, HostRecord]) -> bool:
 def first_wrong(
     records: Mapping[str, HostRecord], order: EndOrder | None
 ) -> tuple[str, HostRecord] | None:
-    """The host that failed first; other failures are mostly its consequences."""
-    wrong = [(host, record) for host, record in records.items() if record.went_wrong]
+    """The host that failed first; other failures are mostly its consequences.
+
+    Of hosts on several machines, whose clocks cannot be compared, the one that the lead saw first
+    and ordered the end for.
+    """
+    wrong = {host: record for host, record in records.items() if record.went_wrong}
     if wrong:
-        return min(wrong, key=lambda item: item[1].ended_at or float("inf"))
+        seen = order.host if order and order.host in wrong else next(iter(wrong))
+        first = _earliest(wrong) or seen
+        return first, wrong[first]
     if order and order.why is Why.HOST_LOST:
         lost = f"the supervisor of {order.host} and its script are gone"
         return order.host, HostRecord(lost=lost)
     return None
+
+
+def _earliest(records: Mapping[str, HostRecord]) -> str | None:
+    """Whose script ended first; None unless one clock has timed them all."""
+    ends = {host: record.ended for host, record in records.items() if record.ended is not None}
+    boots = {ended.boot_id for ended in ends.values()}
+    if len(ends) < len(records) or len(boots) != 1 or "" in boots:
+        return None
+    return min(ends, key=lambda host: ends[host].seconds)
 
 
 def failure_reason(host: str, record: HostRecord, num_hosts: int) -> str:

@@ -12,16 +12,14 @@ import time
 from dataclasses import field
 from enum import Enum, auto
 from math import inf
-from typing import Any
 
-from trackside.files import durable
+from trackside.coordination.coordination import Coordination
 from trackside.quick_dataclass import dataclass
-from trackside.records.host_processes import script_lives, supervisor_lives
 from trackside.records.hosts import Phase
 from trackside.records.layout import HostFolder
+from trackside.records.placed import Placed
 from trackside.settings import VISIBLE_GPUS
 from trackside.supervisor.context import Context
-from trackside.supervisor.gang import Gang
 from trackside.system import processes
 
 logger = logging.getLogger(__name__)
@@ -45,6 +43,8 @@ class Seen:
     """What is known of one host at one moment."""
 
     supervisor_lives: bool = False
+    can_start: bool = True
+    """Whether the lead can start it again: not on another machine."""
     script_lives: bool = False
     gone_seconds: float = 0.0
     """Seconds since its supervisor was last seen."""
@@ -56,6 +56,8 @@ class Seen:
 def decide(seen: Seen) -> Action:
     if seen.supervisor_lives:
         return Action.LEAVE
+    if not seen.can_start:
+        return Action.LOST
     if seen.script_lives and seen.gone_seconds < KEEPER_SECONDS:
         return Action.LEAVE
     if seen.starts < len(PAUSES_SECONDS):
@@ -70,22 +72,21 @@ def decide(seen: Seen) -> Action:
 class _Memory:
     """The lead's state for one host. Times are monotonic."""
 
-    seen_at: float = field(default_factory=time.monotonic)
     started_at: list[float] = field(default_factory=list)
     process: subprocess.Popen[bytes] | None = None
 
 
 class PeerWatchdog:
-    def __init__(self, context: Context, gang: Gang) -> None:
+    def __init__(self, context: Context, coordination: Coordination) -> None:
         self._context = context
-        self._gang = gang
+        self._coordination = coordination
         self._memories: dict[str, _Memory] = {}
 
     def check(self) -> list[str]:
         """Restart supervisors that died; returns the lost hosts."""
         lost = []
-        for host, record in self._gang.records().items():
-            if host == self._gang.host or record.phase is Phase.ENDED:
+        for host, record in self._coordination.records().items():
+            if host == self._coordination.host or record.phase is Phase.ENDED:
                 continue
             match decide(self._see(host)):
                 case Action.START:
@@ -98,17 +99,16 @@ class PeerWatchdog:
         memory = self._memories.setdefault(host, _Memory())
         if memory.process is not None:
             memory.process.poll()  # so that no zombie is taken for it
-        now = time.monotonic()
-        folders = self._folders(host)
-        lives = [supervisor_lives(folder) for folder in folders]
-        # One without a record yet is starting: it was started before this attempt.
-        if any(lives) or all(each is None for each in lives) or _runs(memory.process):
-            memory.seen_at = now
+        found = self._coordination.liveness(host)
+        if found.supervisor or _runs(memory.process):
             return Seen(supervisor_lives=True)
+        if not self._coordination.is_one_machine:
+            return Seen(can_start=False)
+        now = time.monotonic()
         recent = [moment for moment in memory.started_at if now - moment < WINDOW_SECONDS]
         return Seen(
-            script_lives=script_lives(folders[0]),
-            gone_seconds=now - memory.seen_at,
+            script_lives=bool(found.script),
+            gone_seconds=found.silent_seconds,
             starts=len(recent),
             since_start_seconds=now - recent[-1] if recent else inf,
         )
@@ -116,10 +116,10 @@ class PeerWatchdog:
     def _folders(self, host: str) -> list[HostFolder]:
         """Of this and all earlier attempts: a supervisor continues from one into the next."""
         folder = self._context.folder
-        return [folder.host(host, number) for number in range(self._gang.attempt, 0, -1)]
+        return [folder.host(host, number) for number in range(self._coordination.attempt, 0, -1)]
 
     def _start(self, host: str) -> None:
-        place, *_ = folders = self._folders(host)
+        place, *_ = self._folders(host)
         logger.warning("the supervisor of %s died; starting it again", host)
         memory = self._memories[host]
         memory.started_at.append(time.monotonic())
@@ -129,9 +129,11 @@ class PeerWatchdog:
             for name, value in self._context.environ.items()
             if name != processes.NONCE_VARIABLE
         }
-        if (gpus := _first(folders, "gpus")) is not None:
-            environment[VISIBLE_GPUS] = ",".join(gpus)
-        root, nonce = str(self._context.folder.root), str(_first(folders, "nonce"))
+        placed = Placed.read(self._context.folder)
+        known = placed.hosts.get(host) if placed is not None else None
+        if known is not None and known.gpus is not None:
+            environment[VISIBLE_GPUS] = ",".join(known.gpus)
+        root, nonce = str(self._context.folder.root), known.nonce if known else ""
         try:
             with place.supervisor_log.open("ab") as log:
                 memory.process = subprocess.Popen(
@@ -149,9 +151,3 @@ class PeerWatchdog:
 def _runs(process: subprocess.Popen[bytes] | None) -> bool:
     """Whether one that was started here is alive: it may not have written its record yet."""
     return process is not None and process.returncode is None
-
-
-def _first(folders: list[HostFolder], member: str) -> Any:
-    """What the process that placed the host recorded, in the newest attempt that has it."""
-    records = (durable.read_json(place.placed) or {} for place in folders)
-    return next((record[member] for record in records if record.get(member) is not None), None)

@@ -14,12 +14,11 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
 from trackside.errors import SandboxError
-from trackside.files.durable import write_json
+from trackside.files.durable import write_record
 from trackside.supervisor.sandbox import (
     Isolation,
     Lost,
@@ -279,7 +278,7 @@ def declare_intent(plan: SandboxPlan) -> Intent:
         # Two jobs of one name, in two homes on one machine, must not sweep each other's processes.
         mark = f"{plan.nonce}.{os.urandom(4).hex()}"
         intent = Intent(plan.nonce, mark, process_table.boot_id(), time.time())
-        write_json(plan.folder / INTENT, asdict(intent))
+        write_record(plan.folder / INTENT, intent)
     if intent.nonce != plan.nonce:
         raise SandboxError(
             f"The folder {str(plan.folder)!r} belongs to the sandbox {intent.nonce!r}, "

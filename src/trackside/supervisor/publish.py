@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
+from trackside.coordination.choose import coordination_of
 from trackside.errors import (
     ArchiveError,
     DamagedTransfer,
@@ -30,7 +31,6 @@ from trackside.records.spec import JobSpec
 from trackside.settings import Settings
 from trackside.storage.locate import Location, locate_object
 from trackside.supervisor.config_files import INTERMEDIATE
-from trackside.supervisor.gang import Gang
 from trackside.supervisor.host_syncs import make_syncer
 from trackside.supervisor.outcome import first_wrong
 
@@ -183,7 +183,7 @@ def until(deadline: float, action: Callable[[], object], waiting: Callable[[str]
 
 def upload_kept(folder: JobFolder, settings: Settings) -> list[Artifact]:
     """Upload what a finished job kept on disk because its store could not be reached then."""
-    spec = JobSpec.from_request(json.loads(folder.spec.read_bytes()))
+    spec = JobSpec.from_stored(folder.spec.read_bytes())
     journal = Journal(folder.journal)
     history = journal.read()
     if not history.state.is_final:
@@ -200,8 +200,8 @@ def upload_kept(folder: JobFolder, settings: Settings) -> list[Artifact]:
     for host in spec.hosts:
         host_folder = folder.host(host, history.attempt)
         errors.append(make_syncer(spec, host_folder, host, history.attempt, settings).send_all())
-    gang = Gang(folder, spec, spec.hosts[0], history.attempt)
-    is_good = first_wrong(gang.records(), gang.ordered_end()) is None
+    lead = coordination_of(folder, spec, spec.hosts[0], history.attempt, settings)
+    is_good = first_wrong(lead.records(), lead.ordered_end()) is None
     artifacts = publisher.publish(model=is_good)
     journal.note("uploaded", artifacts=[artifact.uri for artifact in artifacts])
     publisher.put_journal()

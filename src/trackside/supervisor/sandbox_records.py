@@ -9,6 +9,8 @@ import time
 from trackside.system import process_table
 from trackside.system.process_table import started
 
+_FORMAT = 1
+"""Of the records, as in `files/json_record.py`."""
 _RESERVED = "exit.json.reserved"
 _END_BYTES = 512
 _SUPERVISOR_BYTES = 64
@@ -20,7 +22,7 @@ def record_start(folder: str, mark: str, pid: int, kind: str, refusals: str) -> 
     refusals = refusals.replace("\\", "/").replace('"', "'")
     replace(
         f"{folder}/process.json",
-        f'{{"mark": "{mark}", "boot_id": "{process_table.boot_id()}",'
+        f'{{"format": {_FORMAT}, "mark": "{mark}", "boot_id": "{process_table.boot_id()}",'
         f' "init": {{"pid": {me}, "started": {started(me) or 0}}},'
         f' "command": {{"pid": {pid}, "started": {started(pid) or 0}}},'
         f' "isolation": "{kind}", "refusals": "{refusals}", "started_at": {time.time():.3f}}}\n',
@@ -39,7 +41,7 @@ def reserve_end(folder: str) -> None:
 def record_end(folder: str, code: int, oom: bool, began_at: float, seconds: float) -> None:
     """Record durably how the command ended. Returns when it is on disk, however long that takes."""
     text = (
-        f'{{"code": {code}, "out_of_memory": {"true" if oom else "false"},'
+        f'{{"format": {_FORMAT}, "code": {code}, "out_of_memory": {"true" if oom else "false"},'
         f' "started_at": {began_at:.3f}, "ended_at": {time.time():.3f},'
         f' "seconds": {seconds:.3f}}}\n'
     )

@@ -4,7 +4,6 @@ limits that the kernel enforces.
 
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 
 import trackside
@@ -13,7 +12,6 @@ from trackside.records.layout import WORKING_FOLDER, Home, HostFolder
 from trackside.records.spec import JobSpec, Options
 from trackside.settings import EMBEDDED, Settings
 from trackside.supervisor.context import Context
-from trackside.supervisor.gang import addresses
 from trackside.system import control_group
 from trackside.system.control_group import ControlGroup
 
@@ -59,8 +57,10 @@ def script_environment(context: Context, folder: HostFolder, master_port: int) -
     if spec.debug_rules:
         job["TRACKSIDE_CAPTURE_AGE"] = str(WATCHED_AGE_SECONDS)
     if len(spec.hosts) > 1:
-        job["TRACKSIDE_HOSTS_SHARED_MACHINE"] = "1"
-        job["MASTER_ADDR"] = addresses(spec.name, spec.hosts)[spec.hosts[0]]
+        group = context.group
+        if group.is_one_machine:
+            job["TRACKSIDE_HOSTS_SHARED_MACHINE"] = "1"
+        job["MASTER_ADDR"] = group.addresses[spec.hosts[0]]
         job["MASTER_PORT"] = str(master_port)
     if spec.options.cores:
         # Libraries count the machine's cores, and would start a thread for each.
@@ -125,7 +125,7 @@ class ScriptLimits:
             return ""
         if self._group is None:
             self._group = self._made()
-            durable.write_json(self._path, asdict(self._group))
+            durable.write_record(self._path, self._group)
         kept = {
             f"{self._cores} core{'s' * (self._cores != 1)}": (self._cores, self._group.cpu),
             f"{self._memory_gb} GB of memory": (self._memory_gb, self._group.memory),

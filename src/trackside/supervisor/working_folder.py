@@ -6,10 +6,11 @@ unpacked and before the script starts. `kept_sync.py` uploads them.
 
 import json
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import asdict, field
+from dataclasses import field
 from pathlib import Path
 
 from trackside.files import damaged_files, durable
+from trackside.files.json_record import numbered
 from trackside.files.script_folder import ScriptFolder
 from trackside.quick_dataclass import dataclass
 from trackside.records.event_names import is_event_file
@@ -79,7 +80,7 @@ def take_baseline(folder: ScriptFolder, to: Path, *, in_place: bool = False) -> 
         enters=lambda path: not in_place or not ignored.match(path, is_folder=True),
     )
     files = {path: _seen(file) for path, file in found}
-    data = json.dumps(asdict(Baseline(files, links, lines))).encode()
+    data = json.dumps(numbered(Baseline(files, links, lines))).encode()
     durable.write_bytes(to, data, lasts=False)  # not needed before there is a script
 
 

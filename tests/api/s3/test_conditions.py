@@ -7,6 +7,8 @@ import pytest
 
 from tests.api.s3.conftest import BUCKET
 from tests.api.s3.test_object_calls import content, refused
+from trackside.errors import ObjectChanged
+from trackside.storage.store import NOTHING
 
 WHERE = {"Bucket": BUCKET, "Key": "k"}
 PAST = datetime(2020, 1, 1, tzinfo=UTC)
@@ -66,3 +68,24 @@ def test_of_many_concurrent_creates_one_succeeds(endpoint, s3, size):
         done = list(pool.map(create, range(8)))
     assert done.count(True) == 1
     assert content(s3, "k") == b"%d" % done.index(True) * size
+
+
+def test_clients_and_processes_that_use_the_folder_exclude_each_other(endpoint, s3):
+    clients = [endpoint.client() for _ in range(4)]
+
+    def create(number: int) -> bool:
+        try:
+            if number < 4:
+                clients[number].put_object(**WHERE, Body=b"%d" % number, IfNoneMatch="*")
+            else:
+                endpoint.store().put("k", b"%d" % number, replaces=NOTHING)
+        except (ObjectChanged, s3.exceptions.ClientError):
+            return False
+        return True
+
+    for _ in range(5):
+        with ThreadPoolExecutor(8) as pool:
+            done = list(pool.map(create, range(8)))
+        assert done.count(True) == 1
+        assert content(s3, "k") == b"%d" % done.index(True)
+        s3.delete_object(**WHERE)

@@ -166,6 +166,23 @@ def test_a_condition_that_fails_keeps_the_upload_for_another_try(s3, upload):
     assert content(s3, "big") == b"".join(PARTS)
 
 
+def test_an_upload_may_replace_one_version_only(s3, upload):
+    old = s3.put_object(Bucket=BUCKET, Key="big", Body=b"old")["ETag"]
+    parts = {"Parts": [put(s3, upload, n, part) for n, part in enumerate(PARTS, 1)]}
+    ask = s3.complete_multipart_upload
+    s3.put_object(Bucket=BUCKET, Key="big", Body=b"newer")
+    failed = refused(ask, **upload, MultipartUpload=parts, IfMatch=old)
+    assert failed == ("PreconditionFailed", 412)
+    assert content(s3, "big") == b"newer"
+    etag = s3.head_object(Bucket=BUCKET, Key="big")["ETag"]
+    ask(**upload, MultipartUpload=parts, IfMatch=etag)
+    assert content(s3, "big") == b"".join(PARTS)
+    other = s3.create_multipart_upload(Bucket=BUCKET, Key="gone")["UploadId"]
+    gone = {"Bucket": BUCKET, "Key": "gone", "UploadId": other}
+    parts = {"Parts": [put(s3, gone, 1, b"x")]}
+    assert refused(ask, **gone, MultipartUpload=parts, IfMatch=old) == ("NoSuchKey", 404)
+
+
 def test_the_transfer_manager_uploads_and_downloads_in_parts(s3, tmp_path: Path):
     source, back = tmp_path / "source", tmp_path / "back"
     source.write_bytes(os.urandom(21 * MIB + 5))

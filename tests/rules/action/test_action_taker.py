@@ -14,7 +14,8 @@ from aiosmtpd.smtp import AuthResult
 
 from tests.rules.action.receivers import Hooks, Mailbox, mail_server
 from tests.rules.conftest import MakeJob
-from trackside.capture.trial_layout import RECORDER_REQUEST
+from trackside.coordination.coordination import FLIGHT_RECORDER
+from trackside.coordination.folder import FolderCoordination
 from trackside.records.finding import Finding
 from trackside.records.journal import Journal
 from trackside.records.spec import RuleConfiguration
@@ -116,25 +117,15 @@ def test_a_job_of_another_owner_is_never_stopped(make_job: MakeJob):
     assert mine.journal.read().state.status is Status.STOPPING
 
 
-def test_a_script_s_link_does_not_lead_the_evaluator_astray(make_job: MakeJob, tmp_path: Path):
+def test_the_flight_recorder_is_asked_for_on_every_host(make_job: MakeJob):
     hook = {"S3OutputPath": "s3://bucket/debug", "HookParameters": {"ring": "20"}}
-    job = make_job(DebugHookConfig=hook)
-    folder = job.trial_folder()
-    assert folder is not None
-    target = tmp_path / "elsewhere"
-    (folder / RECORDER_REQUEST).symlink_to(target)
+    two = {"InstanceType": "local", "InstanceCount": 2}
+    job = make_job(DebugHookConfig=hook, ResourceConfig=two)
     assert outcome(job, {"name": "save_flight_recorder"})[0] == "done"
-    assert not target.exists()
-    assert not (folder / RECORDER_REQUEST).is_symlink()
-
-
-def test_the_flight_recorder_is_asked_for_by_its_file(make_job: MakeJob):
-    hook = {"S3OutputPath": "s3://bucket/debug", "HookParameters": {"ring": "20"}}
-    job = make_job(DebugHookConfig=hook)
-    assert outcome(job, {"name": "save_flight_recorder"})[0] == "done"
-    folder = job.trial_folder()
-    assert folder is not None
-    assert (folder / RECORDER_REQUEST).exists()
+    for host in job.spec.hosts:
+        coordination = FolderCoordination(job.folder, job.spec.hosts, host, 1)
+        [request] = coordination.requests()
+        assert (request.what, request.host) == (FLIGHT_RECORDER, host)
 
 
 def test_a_hook_without_a_ring_has_nothing_to_write_out(make_job: MakeJob):

@@ -34,7 +34,7 @@ from trackside.api.s3.record import (
     write_record,
 )
 from trackside.files.permissions import PRIVATE
-from trackside.storage.folder import HIDDEN, FolderStore, give_name
+from trackside.storage.folder import HIDDEN, FolderStore, give_name, names_locked
 from trackside.storage.key_order import Name
 from trackside.storage.partial_file import PartialFile, is_temporary, sweep
 
@@ -285,7 +285,11 @@ class NewObject:
         """`allowed` checks the object that would be replaced, and raises to keep it."""
         assert self._info is not None
         self.file.sync()  # before the lock, which others may be waiting for
-        with self._bucket.locked(self._key, alone=allowed is not None):
+        alone = allowed is not None
+        with (
+            self._bucket.locked(self._key, alone=alone),
+            names_locked(self.file.folder, alone=alone),  # processes here that use no S3
+        ):
             if allowed is not None:
                 allowed(self._bucket.find(self._key))
             replaced = self._replaced()

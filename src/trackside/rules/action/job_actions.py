@@ -2,7 +2,7 @@
 
 import re
 
-from trackside.capture.trial_layout import RECORDER_REQUEST
+from trackside.coordination.coordination import FLIGHT_RECORDER
 from trackside.errors import TracksideError
 from trackside.records.finding import Finding
 from trackside.records.journal import Journal
@@ -44,14 +44,12 @@ def _stop(journal: Journal, why: str, finding: Finding) -> State:
 
 
 def ask_for_recorder(job: WatchedJob) -> str:
-    hook, folder = job.spec.debug_hook, job.hook_folder()
+    hook = job.spec.debug_hook
     if hook is None or hook.parameters.get("ring", "0") in ("", "0"):
         raise Refused("The job's hook keeps no steps in memory. Set `ring` in its HookParameters.")
-    if folder is None or not folder.is_dir():
-        raise Refused("The hook's folder is not on this machine (any more).")
     try:
-        folder.write(RECORDER_REQUEST, b"")
-    except OSError as error:  # the script can write there too: links are not followed
+        job.ask_hosts(FLIGHT_RECORDER)
+    except OSError as error:
         raise Refused(f"The hook cannot be notified: {error.strerror}.") from None
     return "the hook writes its last steps at the end of the next one"
 

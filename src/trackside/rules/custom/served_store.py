@@ -99,7 +99,9 @@ class ServedStore(Store):
     def list(self, prefix: str = "", after: str = "") -> Iterator[Entry]:
         yield from _entries(self._line.ask("list", trial=self._trial, prefix=prefix, after=after))
 
-    def put(self, key: str, data: bytes | Path | Iterable[bytes]) -> Entry:
+    def put(
+        self, key: str, data: bytes | Path | Iterable[bytes], *, replaces: str | None = None
+    ) -> Entry:
         raise StorageError(f"{key!r} is not stored: a rule reads its trials and changes nothing.")
 
     def delete(self, keys: Iterable[str]) -> None:

@@ -1,0 +1,208 @@
+"""Keeps the group of a job alive whose hosts share no files with this machine.
+
+Its truth is the journal in storage, which the job's lead writes; the folder here has the journal
+from before the start, and is brought up to date. `decide` is pure; `GroupReconciler` reads and
+acts. A group whose lead is gone is placed anew as a whole, in the job's next attempt.
+"""
+
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+
+from trackside.errors import JobError, ObjectNotFound
+from trackside.files import durable
+from trackside.files.json_record import DamagedRecord
+from trackside.jobs.records import fetch, publish_journal, read_spec
+from trackside.jobs.revivals import MAX_REVIVALS, recent_revivals
+from trackside.jobs.start_supervisor import Launcher, locked, new_group, waiting_message
+from trackside.jobs.submit import announced
+from trackside.placement.choose import UnknownPlacement
+from trackside.placement.placement import Exited, Lost, Pending, PlacementAway, Poll
+from trackside.quick_dataclass import dataclass
+from trackside.records.journal import History, Journal, fold_lines
+from trackside.records.layout import Home, JobFolder, JobKeys
+from trackside.records.placed import LOCAL, Placed
+from trackside.records.spec import JobSpec
+from trackside.records.status import Secondary, State, Status
+from trackside.system import boot_clock
+
+logger = logging.getLogger(__name__)
+
+SILENT_SECONDS = 30.0
+"""How long a lead is silent, by this process's own clock, before a group is placed in its stead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    content: bytes
+    seen_at: float
+    """When it was first seen: monotonic."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Place a group: the first, or another."""
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """There will be no other group."""
+
+    to: Secondary
+    reason: str | None = None
+
+
+Action = Place | End
+
+
+def decide(
+    state: State, placed: Placed | None, polls: Mapping[str, Poll], now: boot_clock.Moment
+) -> Action | None:
+    """Acts only on proof: a lead that may be alive is left alone. Other hosts are the lead's
+    business."""
+    if state.is_final or state.is_queued:
+        return None
+    if placed is not None and placed.started:
+        lead = next(iter(placed.hosts))
+        poll = polls.get(lead)
+        if any(isinstance(each, Pending) for each in polls.values()):
+            return None
+        if not isinstance(poll, Exited | Lost):
+            return None
+        revivals, _ = recent_revivals(placed.hosts[lead], now)
+        if revivals >= MAX_REVIVALS:
+            return End(Secondary.FAILED, _given_up(lead, poll, revivals + 1))
+    return End(Secondary.STOPPED) if state.status is Status.STOPPING else Place()
+
+
+def _given_up(lead: str, poll: Exited | Lost, count: int) -> str:
+    how = poll.why if isinstance(poll, Lost) else "it exited before the job had ended"
+    return f"InternalServerError: the supervisor of {lead} was lost {count} times in a row: {how}"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupReconciler:
+    folder: JobFolder
+    home: Home
+    launcher: Launcher
+    spec: JobSpec
+    beats: dict[str, "Beat"]
+    """The last heartbeat that this process has seen of each job's lead."""
+
+    @classmethod
+    def of(
+        cls, folder: JobFolder, home: Home, launcher: Launcher, beats: dict[str, "Beat"]
+    ) -> "GroupReconciler | None":
+        """None for a job whose supervisors work in this folder."""
+        if not is_elsewhere(folder, launcher):
+            return None
+        return cls(folder, home, launcher, read_spec(folder), beats)
+
+    def reconcile(self) -> None:
+        """Does nothing when another process is doing it. A `StorageError` when the job's state
+        cannot be known."""
+        with locked(self.folder) as mine:
+            if not mine:
+                return
+            history = update_journal(self.folder, self.spec, self.home)
+            placed = Placed.read(self.folder)
+            polls = {} if placed is None else self.launcher.poll(placed)
+            action = decide(history.state, placed, polls, boot_clock.now())
+            if action is not None and placed is not None and self._may_live(placed):
+                return
+            match action:
+                case End(to=to, reason=reason):
+                    self._free(placed)
+                    self._end(to, reason)
+                case Place():
+                    self._place(placed, history)
+
+    def _may_live(self, placed: Placed) -> bool:
+        """Whether the lead gives signs of life though the placement says that it is gone: it may
+        have been started again on its machine. A lead that never gave any is gone."""
+        content = lead_beat(self.spec, self.home, placed.epoch) if placed.started else None
+        if content is None:
+            return False
+        last = self.beats.get(self.spec.name)
+        if last is None or last.content != content:
+            self.beats[self.spec.name] = Beat(content, time.monotonic())
+            return True
+        return time.monotonic() - last.seen_at < SILENT_SECONDS
+
+    def _place(self, placed: Placed | None, history: History) -> None:
+        journal = Journal(self.folder.journal)
+        try:
+            if placed is None or not placed.started:
+                if announced(self.folder, self.home):
+                    self.launcher.start(self.folder, self.spec, self._next(placed))
+                return
+            logger.warning("job %s: its lead is gone; placing another group", self.spec.name)
+            self._free(placed)
+            if history.attempt <= placed.attempt:
+                journal.try_move(Secondary.RESTARTING)
+                history = journal.try_move(Secondary.STARTING, attempt=history.attempt + 1)
+            following = replace(self._next(placed), attempt=history.attempt)
+            self.launcher.start(self.folder, self.spec, following)
+        except PlacementAway as error:
+            journal.say(waiting_message(self.spec.options.placement, str(error)))
+        except JobError as error:
+            self._end(Secondary.FAILED, f"InternalServerError: {error}")
+
+    def _next(self, placed: Placed | None) -> Placed:
+        """Its epoch is another even if the last one may not have been started: the process that
+        tried may have died before it wrote the handle."""
+        group = new_group(self.spec)
+        if placed is None:
+            return group
+        lead = next(iter(group.hosts))
+        now = boot_clock.now()
+        revivals, _ = recent_revivals(placed.hosts[lead], now)
+        marked = replace(group.hosts[lead], revivals=revivals + 1, revived=now)
+        following = group.with_host(lead, marked) if placed.started else group
+        return replace(following, epoch=placed.epoch + 1, attempt=placed.attempt)
+
+    def _free(self, placed: Placed | None) -> None:
+        """What is left of the group, and what it holds."""
+        if placed is not None:
+            self.launcher.stop(placed, force=True)
+
+    def _end(self, to: Secondary, reason: str | None) -> None:
+        Journal(self.folder.journal).try_move(to, reason=reason)
+        publish_journal(self.folder, self.home)
+
+
+def lead_beat(spec: JobSpec, home: Home, epoch: int) -> bytes | None:
+    """What the lead of this group last wrote for the others; it changes every few seconds."""
+    try:
+        return fetch(f"{JobKeys.of(spec).coordination}/{epoch}/lead.json", home)
+    except ObjectNotFound:
+        return None
+
+
+def is_elsewhere(folder: JobFolder, launcher: Launcher) -> bool:
+    """Whether the job's hosts have folders of their own. Also for a placement that this version
+    does not know: its supervisors are not started again here."""
+    placed = Placed.read(folder)
+    name = read_spec(folder).options.placement if placed is None else placed.placement
+    if name == LOCAL:
+        return False
+    try:
+        return not launcher.placement_of(name).shares_files
+    except UnknownPlacement:
+        return True
+
+
+def update_journal(folder: JobFolder, spec: JobSpec, home: Home) -> History:
+    """Replace the journal in the folder by the one in storage, if that is further. Call with the
+    folder's lock held."""
+    here = Journal(folder.journal).read()
+    try:
+        stored = fetch(JobKeys.of(spec).journal, home)
+        there = fold_lines(stored.split(b"\n")[:-1])
+    except (ObjectNotFound, DamagedRecord):
+        return here
+    if there.version <= here.version:
+        return here
+    durable.write_bytes(folder.journal, stored)
+    return there
