@@ -31,10 +31,10 @@ from tests.docker_engine import (
 )
 from tests.other_users import FIRST, needs_other_users, python_for_all
 from tests.wait import until
+from trackside.containers.engine_client import Engine
 from trackside.errors import SandboxError
 from trackside.supervisor.container_request import ContainerPlan
 from trackside.supervisor.container_sandbox import ContainerSandbox
-from trackside.supervisor.engine_client import Engine
 from trackside.supervisor.sandbox import Exited, Lost, Running, SandboxPlan
 
 MakePlan = Callable[..., SandboxPlan]

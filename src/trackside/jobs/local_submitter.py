@@ -11,7 +11,7 @@ from trackside.jobs.local_reader import LocalReader
 from trackside.jobs.start_supervisor import JobEnvironment, Launcher
 from trackside.jobs.submit import Submission, anchored
 from trackside.placement.local import LocalPlacement
-from trackside.records.spec import PROCESS, JobSpec
+from trackside.records.spec import DOCKER, PROCESS, JobSpec
 from trackside.settings import Settings
 from trackside.system.processes import NONCE_VARIABLE
 from trackside.system.run_as import RunAs
@@ -71,6 +71,10 @@ class LocalSubmitter(LocalReader):
         if spec.is_attached:
             advice = "is only for the process that calls trackside.init; leave it out"
             raise InvalidSpec([Violation("Trackside.Sandbox", spec.options.sandbox, advice)])
-        if spec.options.sandbox != PROCESS:
-            advice = f"is not known; known: {PROCESS}"
+        if spec.is_container:
+            from trackside.jobs.container_check import check_container
+
+            check_container(spec, self._environ)
+        elif spec.options.sandbox != PROCESS:
+            advice = f"is not known; known: {PROCESS}, {DOCKER}"
             raise InvalidSpec([Violation("Trackside.Sandbox", spec.options.sandbox, advice)])

@@ -14,7 +14,7 @@ import socket
 import time
 from datetime import datetime
 
-from trackside.supervisor.engine_client import (
+from trackside.containers.engine_client import (
     Engine,
     EngineError,
     EngineRefused,

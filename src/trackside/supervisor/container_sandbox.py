@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from trackside.containers.engine_client import Engine, EngineError, EngineUnreachable
 from trackside.errors import SandboxError
 from trackside.supervisor.container_init import PIPE, read_lost
 from trackside.supervisor.container_request import (
@@ -21,7 +22,6 @@ from trackside.supervisor.container_request import (
     labels,
     own_network,
 )
-from trackside.supervisor.engine_client import Engine, EngineError, EngineUnreachable
 from trackside.supervisor.process_sandbox import (
     check_plan,
     declare_intent,

@@ -1,4 +1,4 @@
-"""A small client of the Docker Engine API for container sandboxes, over a Unix socket.
+"""A small client of the Docker Engine API, over a Unix socket.
 
 One HTTP/1.0 request per connection: so a response ends where its connection ends. Runs inside the
 sandbox's init, so it imports nothing slow: http.client takes five times as long to load as the
@@ -46,6 +46,7 @@ def find_engine(environ: "Mapping[str, str]") -> str:
         f"{runtime}/docker.sock",  # without root
         f"{home}/.docker/run/docker.sock",  # Docker Desktop
         f"{runtime}/podman/podman.sock",
+        "/run/podman/podman.sock",
     )
     return _UNIX + next((place for place in places if os.path.exists(place)), places[0])
 
@@ -175,8 +176,9 @@ class Engine:
             )
         why = error.strerror or "it does not answer"
         return (
-            f"No Docker engine at {self.address}: {why}. Start one by `sudo systemctl start "
-            "docker`, or name its socket by DOCKER_HOST. Jobs without an image need none."
+            f"No Docker engine at {self.address}: {why}. Start one by `sudo systemctl start docker`"
+            " (`sudo apt install docker.io` brings it; for Podman, `systemctl --user start "
+            "podman.socket`), or name its socket by DOCKER_HOST. Jobs without an image need none."
         )
 
     def _read(self, answer: bytes, *, has_body: bool) -> "Any":
