@@ -16,6 +16,7 @@ TracksideError
 ├── InputError              a channel cannot be provided
 ├── ArchiveError            an archive is damaged or would leave its folder
 ├── SandboxError            the script's surroundings cannot be made
+├── ImageError              an image cannot be pulled or built, or there is no engine for it
 ├── DiskFull                no space left or read-only, with the folder and the way out
 ├── QuotaExceeded           the jobs of an owner keep more on the server than they may
 ├── OwnerLimitExceeded      a job needs more than its owner may use at a time
@@ -167,6 +168,10 @@ class ArchiveError(TracksideError):
 
 class SandboxError(TracksideError):
     code = "sandbox"
+
+
+class ImageError(TracksideError):
+    code = "image"
 
 
 class DiskFull(TracksideError):

@@ -4,10 +4,11 @@ terms of its options.
 Arguments after `--` reach the script byte for byte: click parses only those before.
 """
 
+import math
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
@@ -38,13 +39,16 @@ class Run(click.Command):
             raise
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
-        return ["[OPTIONS]", "SCRIPT [-- ARGUMENT…]"]
+        return ["[OPTIONS]", "[SCRIPT] [-- ARGUMENT…]"]
 
 
 def program_of(ctx: click.Context) -> dict[str, Any]:
-    """For the estimator: the script or module and its arguments, or a command."""
+    """For the estimator: the script or module and its arguments, or a command; nothing if an image
+    brings its own."""
     behind, script, module = ctx.meta[_BEHIND], ctx.params["entry_point"], ctx.params["module"]
     if script is None and module is None:
+        if not behind and ctx.params["image_uri"]:
+            return {}
         if not behind:
             [missing] = [each for each in ctx.command.params if each.name == "entry_point"]
             raise click.MissingParameter(ctx=ctx, param=missing)
@@ -63,6 +67,29 @@ def _meant_for_script(wrong: click.UsageError, typed: list[str], given: str) -> 
     form = shlex.join(["trackside", "run", script, "--", given])
     way_out = f"The script's own arguments stand at the end, behind `--`: {form} …"
     return click.UsageError(f"{message} {way_out}", wrong.ctx)
+
+
+class Gigabytes(click.ParamType[float]):
+    """`8`, `8g`, `512m`: gigabytes unless a unit says otherwise."""
+
+    name = "size"
+    _UNITS: ClassVar = {"": 1.0, "g": 1.0, "m": 1 / 1024, "t": 1024.0}
+
+    def __init__(self, *, whole: bool = False) -> None:
+        self._whole = whole
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        found = re.fullmatch(r"(\d+\.?\d*)\s*([gmt]?)(?:i?b)?", str(value).strip(), re.IGNORECASE)
+        size = float(found[1]) * self._UNITS[found[2].lower()] if found else 0.0
+        if not size:
+            self.fail(f"{value!r} is no size. Write gigabytes, as in 8 or 0.5g, or 512m.")
+        if not self._whole:
+            return size
+        if size != int(size):
+            self.fail(f"{value!r} is not whole gigabytes. Write {math.ceil(size)}.")
+        return int(size)
 
 
 FORM = "NAME=VALUE"

@@ -11,8 +11,8 @@ import socket
 
 TYPE_CHECKING = False  # importing typing takes milliseconds
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
+    from collections.abc import Generator, Mapping
+    from typing import Any, BinaryIO
 
 ANSWER_SECONDS = 60.0
 """Timeout of one call. Creating or starting a container is slow on a busy machine."""
@@ -83,21 +83,67 @@ class Engine:
     ) -> socket.socket:
         """A connection on which the response will arrive; the engine closes it at the end."""
         data = b"" if body is None else json.dumps(body).encode()
-        head = (
-            f"{method} {_target(path, query)} HTTP/1.0\r\nHost: docker\r\n"
-            f"Content-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n"
-        )
-        connection = socket.socket(socket.AF_UNIX)
-        connection.settimeout(ANSWER_SECONDS)
+        head = _head(method, path, query, {"Content-Type": "application/json"}, len(data))
+        connection = self._connect()
         try:
-            connection.connect(self._socket_path())
-            connection.sendall(head.encode() + data)
+            connection.sendall(head + data)
         except OSError as error:
             connection.close()
             raise EngineUnreachable(self._silence(error)) from error
-        except EngineError:
+        return connection
+
+    def stream(
+        self,
+        path: str,
+        query: "Mapping[str, object]",
+        headers: "Mapping[str, str]",
+        archive: "BinaryIO | None" = None,
+    ) -> "Generator[Any, None, None]":
+        """POST, and the response's JSON lines as they arrive, however long that takes. `archive` is
+        a tar file to send.
+
+        Closing the iterator closes the connection, and so ends what the engine does.
+        """
+        size = 0 if archive is None else os.fstat(archive.fileno()).st_size
+        connection = self._connect()
+        try:
+            connection.settimeout(None)
+            try:
+                connection.sendall(_head("POST", path, query, headers, size))
+                if archive is not None:
+                    connection.sendfile(archive)
+            except (BrokenPipeError, ConnectionResetError):
+                pass  # rejected before all of it was read: the response says why
+            with connection.makefile("rb") as answer:
+                yield from self._read_lines(answer)
+        except OSError as error:
+            raise EngineUnreachable(self._silence(error)) from error
+        finally:
             connection.close()
-            raise
+
+    def _read_lines(self, answer: "BinaryIO") -> "Generator[Any, None, None]":
+        words = answer.readline().split(b" ", 2)
+        if len(words) < 2 or not words[1].isdigit():
+            raise EngineUnreachable(self._broken_off)
+        while answer.readline().strip():
+            pass  # headers
+        if int(words[1]) >= 400:
+            raise EngineRefused(int(words[1]), _message(answer.read()))
+        for line in answer:
+            try:
+                yield json.loads(line)
+            except ValueError as error:
+                raise EngineUnreachable(self._broken_off) from error
+
+    def _connect(self) -> socket.socket:
+        path = self._socket_path()
+        connection = socket.socket(socket.AF_UNIX)
+        connection.settimeout(ANSWER_SECONDS)
+        try:
+            connection.connect(path)
+        except OSError as error:
+            connection.close()
+            raise EngineUnreachable(self._silence(error)) from error
         return connection
 
     def image(self, name: str) -> "Any":
@@ -200,6 +246,18 @@ class Engine:
     @property
     def _broken_off(self) -> str:
         return f"The Docker engine at {self.address} broke off its answer."
+
+
+def _head(
+    method: str,
+    path: str,
+    query: "Mapping[str, object] | None",
+    headers: "Mapping[str, str]",
+    size: int,
+) -> bytes:
+    lines = [f"{method} {_target(path, query)} HTTP/1.0", "Host: docker"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    return "\r\n".join([*lines, f"Content-Length: {size}", "", ""]).encode()
 
 
 def _target(path: str, query: "Mapping[str, object] | None") -> str:

@@ -1,22 +1,30 @@
 """Whether this machine can run a job in containers, decided before the job is made."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from trackside.containers.engine_client import Engine, EngineError, find_engine
+from trackside.containers.images import obtain_image
 from trackside.errors import InvalidSpec, Violation
 from trackside.records.spec import DOCKER, JobSpec
 
-IMAGE_FIELD = "AlgorithmSpecification.TrainingImage"
+_IMAGE_FIELD = "AlgorithmSpecification.TrainingImage"
 
 
-def check_container(spec: JobSpec, environ: Mapping[str, str]) -> None:
-    """`InvalidSpec`, with the way out, for a job without an image or a machine without an
-    engine."""
+def with_image(spec: JobSpec, environ: Mapping[str, str]) -> JobSpec:
+    """The job with its image's content recorded; the image is pulled if it is missing.
+
+    `InvalidSpec` without an image or an engine, `ImageError` if it cannot be pulled.
+    """
     if not spec.image:
         advice = "needs an image; name it in AlgorithmSpecification.TrainingImage (image_uri)"
         raise InvalidSpec([Violation("Trackside.Sandbox", DOCKER, advice)])
+    engine = Engine(find_engine(environ))
     try:
-        Engine(find_engine(environ)).call("GET", "/version")
+        engine.call("GET", "/version")
     except EngineError as error:
         advice = f"runs in a container. {error}"
-        raise InvalidSpec([Violation(IMAGE_FIELD, spec.image, advice)]) from error
+        raise InvalidSpec([Violation(_IMAGE_FIELD, spec.image, advice)]) from error
+    image = obtain_image(engine, spec.image, environ)
+    own = replace(spec.options, image_id=image.id, image_digest=image.digest or None)
+    return replace(spec, options=own)

@@ -55,6 +55,10 @@ class LocalSubmitter(LocalReader):
         files: Mapping[str, bytes] | None = None,
     ) -> None:
         self._check_placement(spec)
+        if spec.is_container:
+            from trackside.jobs.container_check import with_image
+
+            spec = with_image(spec, self._environ)
         Submission(
             anchored(spec),
             self._home,
@@ -71,10 +75,6 @@ class LocalSubmitter(LocalReader):
         if spec.is_attached:
             advice = "is only for the process that calls trackside.init; leave it out"
             raise InvalidSpec([Violation("Trackside.Sandbox", spec.options.sandbox, advice)])
-        if spec.is_container:
-            from trackside.jobs.container_check import check_container
-
-            check_container(spec, self._environ)
-        elif spec.options.sandbox != PROCESS:
+        if spec.options.sandbox not in (PROCESS, DOCKER):
             advice = f"is not known; known: {PROCESS}, {DOCKER}"
             raise InvalidSpec([Violation("Trackside.Sandbox", spec.options.sandbox, advice)])

@@ -275,7 +275,9 @@ class Options:
     image: str | None = member("Image", default=None, most=255)
     """What a container is made of, where a table replaces TrainingImage."""
     image_id: str | None = member("ImageId", default=None, most=255)
-    """Its content when the job was submitted, so that every attempt runs the same."""
+    """Its content when the job was submitted, so that every attempt runs the same, …"""
+    image_digest: str | None = member("ImageDigest", default=None, most=512)
+    """… and by which others pull it, if it is from a registry."""
     priority: int | None = member("Priority", int, default=None, least=-1000, most=1000)
     """Order of queued jobs: greater first. 0 unless given, here or by a tag."""
     git: GitState | None = member("Git", GitState, default=None)

@@ -100,6 +100,7 @@ class Arguments(TypedDict, total=False):
     cores: Annotated[int | None, Place("Trackside.Cores")]
     memory_gb: Annotated[int | None, Place("Trackside.MemoryGB")]
     gpus: Annotated[int | None, Place("Trackside.GPUs")]
+    shm_gb: Annotated[float | None, Place("Trackside.ShmGB")]
 
     # What comes in and out
     input_mode: Annotated[
