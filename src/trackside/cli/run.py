@@ -17,7 +17,14 @@ import click
 from trackside.cli import rule_options
 from trackside.cli.main import OWN_PROCESS
 from trackside.cli.messages import print_message
-from trackside.cli.run_command_line import FORM, Gigabytes, Run, as_mapping, program_of
+from trackside.cli.run_command_line import (
+    FORM,
+    Run,
+    as_mapping,
+    gigabytes,
+    program_of,
+    whole_gigabytes,
+)
 from trackside.cli.text import as_json
 from trackside.errors import InvalidSpec, JobFailed, JobStopped
 from trackside.placement import standby
@@ -165,14 +172,14 @@ def _targets(
     "--memory-gb",
     "--memory",
     "memory_gb",
-    type=Gigabytes(whole=True),
+    callback=whole_gigabytes,
     metavar="GB",
     help="Memory that each host needs and may use; beyond it the job fails.",
 )
 @click.option(
     "--shm",
     "shm_gb",
-    type=Gigabytes(),
+    callback=gigabytes,
     metavar="GB",
     help="With --image: size of /dev/shm, which data loaders use; 64m by default.",
 )

@@ -8,7 +8,7 @@ import math
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -69,27 +69,27 @@ def _meant_for_script(wrong: click.UsageError, typed: list[str], given: str) -> 
     return click.UsageError(f"{message} {way_out}", wrong.ctx)
 
 
-class Gigabytes(click.ParamType[float]):
-    """`8`, `8g`, `512m`: gigabytes unless a unit says otherwise."""
+_UNITS = {"": 1.0, "g": 1.0, "m": 1 / 1024, "t": 1024.0}
 
-    name = "size"
-    _UNITS: ClassVar = {"": 1.0, "g": 1.0, "m": 1 / 1024, "t": 1024.0}
 
-    def __init__(self, *, whole: bool = False) -> None:
-        self._whole = whole
+def gigabytes(ctx: click.Context, option: click.Parameter, given: str | None) -> float | None:
+    """A callback for a size as Docker takes it: `8g`, `512m`; without a unit, gigabytes."""
+    if given is None:
+        return None
+    found = re.fullmatch(r"(\d+\.?\d*)\s*([gmt]?)(?:i?b)?", given.strip(), re.IGNORECASE)
+    size = float(found[1]) * _UNITS[found[2].lower()] if found else 0.0
+    if not size:
+        advice = f"{given!r} is no size. Write gigabytes, as in 8 or 0.5g, or 512m."
+        raise click.BadParameter(advice, ctx, option)
+    return size
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        found = re.fullmatch(r"(\d+\.?\d*)\s*([gmt]?)(?:i?b)?", str(value).strip(), re.IGNORECASE)
-        size = float(found[1]) * self._UNITS[found[2].lower()] if found else 0.0
-        if not size:
-            self.fail(f"{value!r} is no size. Write gigabytes, as in 8 or 0.5g, or 512m.")
-        if not self._whole:
-            return size
-        if size != int(size):
-            self.fail(f"{value!r} is not whole gigabytes. Write {math.ceil(size)}.")
-        return int(size)
+
+def whole_gigabytes(ctx: click.Context, option: click.Parameter, given: str | None) -> int | None:
+    size = gigabytes(ctx, option, given)
+    if size is not None and size != int(size):
+        advice = f"{given!r} is not whole gigabytes. Write {math.ceil(size)}."
+        raise click.BadParameter(advice, ctx, option)
+    return None if size is None else int(size)
 
 
 FORM = "NAME=VALUE"

@@ -117,7 +117,9 @@ class Engine:
             with connection.makefile("rb") as answer:
                 yield from self._read_lines(answer)
         except OSError as error:
-            raise EngineUnreachable(self._silence(error)) from error
+            # An engine that closes with some of the archive unread has sent its whole response.
+            if archive is None or not isinstance(error, ConnectionResetError):
+                raise EngineUnreachable(self._silence(error)) from error
         finally:
             connection.close()
 

@@ -104,6 +104,7 @@ def write_context(
                     tar.addfile(entry, content)
             else:
                 tar.addfile(entry)
+    archive.truncate(tar.offset)  # without the padding, which an engine does not read
     archive.seek(0)
 
 

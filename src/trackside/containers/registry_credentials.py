@@ -100,7 +100,7 @@ def _from_entry(entry: Mapping[str, Any], registry: str) -> Login | None:
     user, password = entry.get("username"), entry.get("password")
     if packed := entry.get("auth"):
         try:
-            user, _, password = base64.b64decode(str(packed)).decode().partition(":")
+            user, _, password = base64.b64decode(str(packed), validate=True).decode().partition(":")
         except (binascii.Error, ValueError):
             logger.warning("the credentials of %s are damaged: log in again", registry)
             return None
