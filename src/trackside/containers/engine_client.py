@@ -190,12 +190,11 @@ class Engine:
     def make_network(self, name: str, labels: "Mapping[str, str]") -> None:
         """A bridge on which containers find each other by name, unless one exists.
 
-        Hosts that start at the same time may create several of that name: the first by id is kept.
+        Engines accept several networks of one name, and would put each host on another: so callers
+        that may run at the same time hold a lock.
         """
         if not self._networks(name):
             self.call("POST", "/networks/create", body={"Name": name, "Labels": dict(labels)})
-            for extra in self._networks(name)[1:]:
-                _unless_gone(lambda extra=extra: self.call("DELETE", f"/networks/{extra}"), 403)
 
     def remove_network(self, name: str) -> None:
         """Unless a container is still on it."""

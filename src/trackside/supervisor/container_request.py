@@ -52,6 +52,8 @@ class ContainerPlan:
     """Created if missing, removed after the last host; or one that every engine has, including
     `none`. Empty: the engine's default.
     """
+    network_lock: str = ""
+    """A file that all hosts of the network lock while they create it."""
     aliases: Sequence[str] = ()
     """The name by which others on the network reach this host."""
     has_read_only_root: bool = False
