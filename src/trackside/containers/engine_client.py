@@ -187,14 +187,20 @@ class Engine:
             return error.status != 404
         return True
 
-    def make_network(self, name: str, labels: "Mapping[str, str]") -> None:
+    def make_network(
+        self, name: str, labels: "Mapping[str, str]", *, is_internal: bool = False
+    ) -> None:
         """A bridge on which containers find each other by name, unless one exists.
 
         Engines accept several networks of one name, and would put each host on another: so callers
         that may run at the same time hold a lock.
         """
         if not self._networks(name):
-            self.call("POST", "/networks/create", body={"Name": name, "Labels": dict(labels)})
+            body = {"Name": name, "Labels": dict(labels), "Internal": is_internal}
+            self.call("POST", "/networks/create", body=body)
+
+    def has_network(self, name: str) -> bool:
+        return bool(self._networks(name))
 
     def remove_network(self, name: str) -> None:
         """Unless a container is still on it."""

@@ -72,6 +72,7 @@ class Plan:
     follows_entrypoint: bool
     network: str
     network_lock: str
+    is_internal: bool
     adopts: bool
     """An earlier init has created the container."""
     root: int
@@ -183,7 +184,7 @@ def _make_network(plan: Plan, engine: Engine) -> None:
     lock = os.open(plan.network_lock or os.devnull, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        engine.make_network(plan.network, plan.labels)
+        engine.make_network(plan.network, plan.labels, is_internal=plan.is_internal)
     finally:
         os.close(lock)
 
