@@ -189,15 +189,20 @@ class Engine:
             return error.status != 404
         return True
 
-    def make_network(self, name: str, labels: "Mapping[str, str]") -> None:
+    def make_network(
+        self, name: str, labels: "Mapping[str, str]", *, is_internal: bool = False
+    ) -> None:
         """A bridge on which containers find each other by name, unless one exists.
 
-        Hosts that start at the same time may create several of that name: the first by id is kept.
+        Engines accept several networks of one name, and would put each host on another: so callers
+        that may run at the same time hold a lock.
         """
         if not self._networks(name):
-            self.call("POST", "/networks/create", body={"Name": name, "Labels": dict(labels)})
-            for extra in self._networks(name)[1:]:
-                _unless_gone(lambda extra=extra: self.call("DELETE", f"/networks/{extra}"), 403)
+            body = {"Name": name, "Labels": dict(labels), "Internal": is_internal}
+            self.call("POST", "/networks/create", body=body)
+
+    def has_network(self, name: str) -> bool:
+        return bool(self._networks(name))
 
     def remove_network(self, name: str) -> None:
         """Unless a container is still on it."""

@@ -271,7 +271,7 @@ class Options:
     memory_gb: int | None = member("MemoryGB", int, default=None, least=0)
     gpus: int | None = member("GPUs", int, default=None, least=0)
     shm_gb: float | None = member("ShmGB", float, default=None, least=0)
-    """Size of /dev/shm in a container; the engine's default when not given."""
+    """Size of /dev/shm in a container; half of its memory when not given."""
     image: str | None = member("Image", default=None, most=255)
     """What a container is made of, where a table replaces TrainingImage."""
     image_id: str | None = member("ImageId", default=None, most=255)

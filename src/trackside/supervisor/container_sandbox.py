@@ -201,6 +201,8 @@ class ContainerSandbox(Sandbox):
             "request": container_request(plan, self._container, intent.mark, str(pipe)),
             "follows_entrypoint": follows_entrypoint(plan, self._container),
             "network": own_network(self._container),
+            "network_lock": self._container.network_lock,
+            "is_internal": self._container.is_internal,
             "adopts": has_started(folder),
             "root": root.pid if root else 0,
             "root_since": root.started if root else None,

@@ -145,7 +145,10 @@ def _variables(job: Job, interpreter: Interpreter) -> dict[str, str]:
         accepted(sm_variables(job.environment, job.arguments)) | job.exports,
         code=job.code_dir,
         ahead=[WATCHING] if job.settings.is_watched else [],
-        aliases=[folder for name, folder in ALIASES.items() if not _is_installed(name, paths)],
+        aliases=[
+            *(folder for name, folder in ALIASES.items() if not _is_installed(name, paths)),
+            *([job.settings.library] if job.settings.library else []),
+        ],
         programs=interpreter.programs or ([os.path.join(overlay, "bin")] if overlay else []),
     )
 
