@@ -188,7 +188,6 @@ def test_the_dockerfile_that_is_written() -> None:
     lines = [line for line in text.splitlines() if line and not line.startswith("#")]
     assert lines == [
         "FROM base",
-        "RUN pip install trackside",
         "COPY requirements.txt /opt/ml/code/requirements.txt",
         "RUN pip install -r /opt/ml/code/requirements.txt",
         "COPY train.py /opt/ml/code/train.py",

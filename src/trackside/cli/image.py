@@ -1,5 +1,6 @@
 """`trackside image`: builds the container image of a training script."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from trackside.errors import InvalidSpec, Violation
 from trackside.settings import environment
 from trackside.texts.terminal_text import visible
 
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _BASE = f"python:{sys.version_info.major}.{sys.version_info.minor}-slim"
 
 
@@ -37,7 +39,7 @@ def image() -> None:
     default=_BASE,
     metavar="IMAGE",
     show_default=True,
-    help="What a new Dockerfile builds on; needs Python 3.11 and pip.",
+    help="What a new Dockerfile builds on: any image with Python 3.8 or later.",
 )
 @click.option(
     "--build-arg",
@@ -58,7 +60,7 @@ def build(
     build_arguments: dict[str, str],
     network: str,
 ) -> None:
-    """Build an image that trains with SCRIPT, here and on SageMaker.
+    """Build an image that trains with SCRIPT.
 
     A Dockerfile is written to the folder of the script, or to DIR, unless there is one: then that
     one is built. Files that .dockerignore names are not sent. The image is built by Docker or
@@ -129,5 +131,7 @@ def _write_dockerfile(path: Path, program: str, base: str, *, whole_folder: bool
 
 
 def _print_output(text: str) -> None:
-    sys.stdout.write("".join(f"{visible(line)}\n" for line in text.splitlines()))
+    """Comes in pieces of lines, and coloured."""
+    plain = _COLOURS.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
+    sys.stdout.write("\n".join(map(visible, plain.split("\n"))))
     sys.stdout.flush()

@@ -50,9 +50,12 @@ def _image(described: Mapping[str, Any]) -> Facts:
         yield "image", named
     if (chosen := options.get("Image")) and chosen != named:
         yield "image", f"{chosen} (by TRACKSIDE_IMAGES)" if named else chosen
-    for member in ("ImageId", "ImageDigest"):
-        if found := options.get(member):
-            yield "image", found
+    hosts = described["Trackside"].get("hosts", {}).values()
+    pulled = {host["image"] for host in hosts if host.get("image")}
+    for found in sorted(pulled or {options.get("ImageId")} - {None}):
+        yield "image", found
+    if digest := options.get("ImageDigest"):
+        yield "image", digest
 
 
 def _aligned(values: Mapping[str, str]) -> Iterator[str]:

@@ -181,7 +181,7 @@ def _targets(
     "shm_gb",
     callback=gigabytes,
     metavar="GB",
-    help="With --image: size of /dev/shm, which data loaders use; 64m by default.",
+    help="With --image: size of /dev/shm, which data loaders use; by default half the memory.",
 )
 @click.option(
     "--gpus",

@@ -24,8 +24,8 @@ _FIRST_LINE = "# Written once by `trackside image build`, and yours from now on.
 
 
 def dockerfile_text(program: str, base: str, *, has_requirements: bool, whole_folder: bool) -> str:
-    """For a script that is run by `train`, here and by SageMaker."""
-    lines = [_FIRST_LINE + f"FROM {base}", "", "RUN pip install trackside", ""]
+    """For a script of this folder."""
+    lines = [_FIRST_LINE + f"FROM {base}", ""]
     if has_requirements:
         lines += [
             "COPY requirements.txt /opt/ml/code/requirements.txt",
@@ -34,7 +34,9 @@ def dockerfile_text(program: str, base: str, *, has_requirements: bool, whole_fo
         ]
     copied = ". /opt/ml/code/" if whole_folder else f"{program} /opt/ml/code/{program}"
     lines += ["# Copies the training code inside the container", f"COPY {copied}", ""]
-    lines += ["# The script that `train` runs", f"ENV SAGEMAKER_PROGRAM={program}", ""]
+    lines += ["# The script that is run", f"ENV SAGEMAKER_PROGRAM={program}", ""]
+    lines += ["# SageMaker also needs `train` in the image; `trackside run --image` brings it:"]
+    lines += ["# RUN pip install sagemaker-training", ""]
     return "\n".join(lines)
 
 

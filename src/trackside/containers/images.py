@@ -28,6 +28,10 @@ class Layer:
     done_bytes: int = 0
     size_bytes: int = 0
 
+    @property
+    def is_done(self) -> bool:
+        return self.state in ("Pull complete", "Already exists")
+
 
 class Pull:
     """How far the pull of an image is."""

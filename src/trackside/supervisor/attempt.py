@@ -65,6 +65,7 @@ from trackside.supervisor.user_folders import UserFolders, user_folders
 from trackside.supervisor.working_folder import take_baseline, working_folder
 
 if TYPE_CHECKING:
+    from trackside.containers.images import Pull
     from trackside.supervisor.container_job import JobContainer
     from trackside.supervisor.machine import MachineSampler
     from trackside.supervisor.syncer import Syncer
@@ -102,7 +103,7 @@ class Attempt:
         self._syncer: Syncer | None = None
         self._journal_name = os.fspath(context.folder.journal)
         self._journal_read: tuple[tuple[int, int], History] | None = None
-        self._led_at = 0.0
+        self._led_at = self._pulled_at = 0.0
         self._amended_by: History | None = None
         """The journal as it was when it was last checked for changes of the job."""
         self._is_disk_full = False
@@ -195,7 +196,7 @@ class Attempt:
                     "submitter's. Leave --in-place away, or TRACKSIDE_RUN_AS."
                 )
         if self._container is not None:
-            self._container.decide()
+            self.record.image = self._container.decide(self._note_pull)
             self._sandbox = self._choose_sandbox()
         lay_out(self.folder, self.context.spec, self.context.host, self._interface)
         for note in self._provide():
@@ -215,6 +216,21 @@ class Attempt:
         if self.gang.is_lead:
             self.gang.meet()
         return self._wait_for_all()
+
+    def _note_pull(self, pull: "Pull") -> None:
+        """Reports how far an image is; `TransferStopped` ends the pull."""
+        now = time.monotonic()
+        if now - self._pulled_at < QUICK_SECONDS:
+            return
+        self._pulled_at = now
+        if self.is_set():
+            raise TransferStopped("the job is being stopped")
+        progress = self.record.progress
+        progress.what = f"image {pull.name}"
+        progress.num_files = len(pull.layers)
+        progress.done_files = sum(layer.is_done for layer in pull.layers.values())
+        progress.size_bytes, progress.done_bytes = pull.size_bytes, pull.done_bytes
+        self._report.progress()
 
     def _provide(self) -> list[str]:
         """Provide what the script needs; returns notes for its user.

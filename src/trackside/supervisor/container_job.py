@@ -13,6 +13,7 @@ from typing import Any
 
 import trackside
 from trackside.containers.engine_client import Engine, EngineError, find_engine
+from trackside.containers.images import Show, find_image, obtain_image, pulls_shown
 from trackside.errors import SandboxError
 from trackside.files import damaged_files, durable
 from trackside.quick_dataclass import dataclass
@@ -70,6 +71,8 @@ class ContainerFacts:
     """What is decided before the start, by what the engine reports; later supervisors read it."""
 
     engine: str
+    image: str = ""
+    """Its id."""
     network: str = ""
     interface: str = _LOOPBACK
     user: str = ""
@@ -93,14 +96,19 @@ class JobContainer:
 
     # Before the start
 
-    def decide(self) -> None:
-        """Ask the engine for what the plan depends on. `SandboxError` without engine or image."""
+    def decide(self, show: Show) -> str:
+        """Ask the engine for what the plan depends on, and pull a missing image, with `show` called
+        meanwhile; returns the image's id. `SandboxError` without an engine, `ImageError` without an
+        image.
+        """
         engine = Engine(find_engine(self._context.environ))
         try:
-            config = engine.image(self._image)["Config"] or {}
+            image = self._obtain_image(engine, show)
+            config = engine.image(image)["Config"] or {}
             network = self._network()
             self._facts = ContainerFacts(
                 engine=engine.address,
+                image=image,
                 network=network,
                 interface=_interface(engine, network),
                 user=_own_user(engine),
@@ -112,6 +120,16 @@ class JobContainer:
             raise SandboxError(str(error)) from error
         self._folder.sandbox.mkdir(parents=True, exist_ok=True)
         durable.write_json(self._folder.container, asdict(self._facts), lasts=False)
+        return image
+
+    def _obtain_image(self, engine: Engine, show: Show) -> str:
+        """The content that was submitted; what was not here then is pulled now, by its name."""
+        options = self._spec.options
+        if options.image_id and find_image(engine, options.image_id) is not None:
+            return options.image_id
+        with pulls_shown(show):
+            name = options.image_digest or self._spec.image
+            return obtain_image(engine, name, self._context.environ).id
 
     def make(self) -> None:
         """Make what the script may write to. May be repeated before its start."""
@@ -215,7 +233,7 @@ class JobContainer:
 
     @property
     def _image(self) -> str:
-        return self._spec.options.image_id or self._spec.image
+        return self._facts.image or self._spec.options.image_id or self._spec.image
 
     @property
     def _is_watched(self) -> bool:
