@@ -1,5 +1,5 @@
-"""Put on PYTHONPATH by `trackside env`: AWS clients ask our server, TensorBoard reads whole buckets
-of it, and `smdebug` is ours.
+"""Put on PYTHONPATH by `trackside env`: AWS clients ask our server, SageMaker's Local Mode too,
+TensorBoard reads whole buckets of it, and `smdebug` is ours.
 
 Python runs a module of this name at start-up, whatever its version: so this one keeps to what 3.7
 knows, and loads nothing before it is needed. The next one on the path still runs.
@@ -21,6 +21,7 @@ _HERE = os.path.dirname(os.path.realpath(__file__))
 _ADDITIONS = {
     "botocore.handlers": "redirect",
     "awscli.botocore.handlers": "redirect",
+    "sagemaker.local.local_session": "local_session",
     "tensorboard.compat.tensorflow_stub.io.gfile": "whole_buckets",
 }
 """Which module is passed to which file beside this folder once it is loaded."""
