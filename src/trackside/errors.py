@@ -48,6 +48,8 @@ TracksideError
     └── MoveRefused         a status may not follow the present one
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -81,7 +83,7 @@ class InvalidSpec(SpecError):
 
     code = "invalid_spec"
 
-    def __init__(self, violations: Sequence["Violation"]) -> None:
+    def __init__(self, violations: Sequence[Violation]) -> None:
         self.violations = tuple(violations)
         count = len(self.violations)
         head = "1 problem" if count == 1 else f"{count} problems"
@@ -358,7 +360,7 @@ class DamagedJob(JobError):
     code = "damaged_job"
 
     @classmethod
-    def of(cls, name: str, what: str) -> "DamagedJob":
+    def of(cls, name: str, what: str) -> DamagedJob:
         return cls(
             f"Job {shown_name(name)!r} cannot be read: {what}. Put that file back from a copy."
         )

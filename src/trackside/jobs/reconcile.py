@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import field, replace
 from math import inf
 
+from trackside.containers.job_containers import remove_container
 from trackside.errors import StorageError
 from trackside.files import damaged_files
 from trackside.jobs.pending_jobs import has_ended_waiting, keep_end
@@ -298,8 +299,8 @@ def _sweep(folder: JobFolder, attempt: int) -> None:
     """The script may have outlived its supervisors; a finished job has no processes."""
     for path in folder.hosts.iterdir():
         for number in range(attempt, 0, -1):
-            intent = damaged_files.read_object(
-                folder.host(path.name, number).sandbox / "intent.json"
-            )
+            host = folder.host(path.name, number)
+            remove_container(host)
+            intent = damaged_files.read_object(host.sandbox / "intent.json")
             if intent is not None and isinstance(intent.get("mark"), str):
                 processes.sweep(intent["mark"])

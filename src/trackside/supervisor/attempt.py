@@ -323,10 +323,17 @@ class Attempt:
 
     def _sampler(self) -> "MachineSampler | None":
         from trackside.supervisor.machine import make_sampler  # likewise
+        from trackside.supervisor.machine_reading import MachineReader
 
-        pid = self._sandbox.root_pid(self._plan())
-        seconds = self.gang.running_seconds()
-        return make_sampler(self.context.spec, self.folder, self.context.host, pid, seconds)
+        make_reader = MachineReader if self._container is None else self._container.make_reader
+        return make_sampler(
+            self.context.spec,
+            self.folder,
+            self.context.host,
+            self._sandbox.root_pid(self._plan()),
+            self.gang.running_seconds(),
+            make_reader,
+        )
 
     def _watch_to_end(self, sampler: "MachineSampler | None") -> tuple[Exited | Lost, bool]:
         """How the script ended, and whether it was requested to."""
@@ -553,7 +560,7 @@ class Attempt:
         another = self._another
         user = None if another is None else another.user
         if self._container is not None:
-            hosts_of_job: dict[str, str] = {}
+            hosts_of_job = self._container.addresses
             command = self._container.command
             environment = self._container.environment(self.gang.master_port, user)
             mounts = self._container.mounts | self._inputs.mounts

@@ -9,7 +9,7 @@ import stat
 from dataclasses import asdict, field
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import trackside
 from trackside.containers.engine_client import Engine, EngineError, find_engine
@@ -31,6 +31,9 @@ from trackside.supervisor.script_start import (
 from trackside.supervisor.user_folders import HOME, PLACE
 from trackside.system.job_environment import of_job
 from trackside.system.run_as import JobUser
+
+if TYPE_CHECKING:
+    from trackside.supervisor.container_figures import ContainerReader
 
 LIBRARY = "/opt/.trackside-lib"
 """Where the container has our package, under its own name."""
@@ -74,6 +77,8 @@ class ContainerFacts:
     image: str = ""
     """Its id."""
     network: str = ""
+    own_network: str = ""
+    """The same, if it is the job's own; `containers/job_containers.py` removes it."""
     interface: str = _LOOPBACK
     user: str = ""
     """As `ContainerPlan.user`."""
@@ -110,6 +115,7 @@ class JobContainer:
                 engine=engine.address,
                 image=image,
                 network=network,
+                own_network="" if network in ("", *ENGINES_NETWORKS) else network,
                 interface=_interface(engine, network),
                 user=_own_user(engine),
                 image_user=(config.get("User") or "").partition(":")[0],
@@ -179,6 +185,11 @@ class JobContainer:
         return self._facts.interface
 
     @property
+    def addresses(self) -> dict[str, str]:
+        """Those that neither the engine nor its network resolves."""
+        return {self._context.host: "127.0.0.1"} if self.interface == _LOOPBACK else {}
+
+    @property
     def command(self) -> list[str]:
         """Our toolkit for a script; nothing for an image that runs by itself."""
         return self._toolkit_command if self._names_script else []
@@ -213,6 +224,11 @@ class JobContainer:
             paths = (_WATCHING, self._facts.python_path)
             job["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
         return {**thread_variables(spec), **environ, **job, **spec.environment}
+
+    def make_reader(self, root_pid: int) -> "ContainerReader":
+        from trackside.supervisor.container_figures import ContainerReader  # after the start
+
+        return ContainerReader(root_pid)
 
     # The limits, which the engine enforces: as `ScriptLimits`
 

@@ -5,12 +5,12 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from trackside.containers.job_containers import MARK_LABEL
 from trackside.quick_dataclass import dataclass
 from trackside.supervisor.sandbox import SandboxPlan
 
 OUTPUT, LOG = "/run/trackside/output", "/run/trackside/log"
 """The paths in a container of the pipe it writes to, and of the resulting log."""
-MARK_LABEL = "trackside.nonce"
 CAPABILITIES = (
     "CHOWN",
     "DAC_OVERRIDE",  # channels keep their owners

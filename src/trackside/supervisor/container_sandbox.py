@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from trackside.containers.engine_client import Engine, EngineError, EngineUnreachable
+from trackside.containers.job_containers import MARK_LABEL
 from trackside.errors import SandboxError
 from trackside.supervisor.container_init import PIPE, read_lost
 from trackside.supervisor.container_request import (
-    MARK_LABEL,
     ContainerPlan,
     container_request,
     follows_entrypoint,
