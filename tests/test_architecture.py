@@ -83,6 +83,7 @@ MAY_READ_ENVIRONMENT = {
     "storage/credentials.py",
     "capture/environment.py",
     "cli/notebook.py",
+    "clients/local_session.py",
     "clients/redirect.py",
     "inside/process_context.py",
     "toolkit/environment.py",

@@ -3,21 +3,15 @@
 Imported tests run here again, each script in a container.
 """
 
-import json
 import os
-import signal
-import sys
 from collections.abc import Iterator, Mapping
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import trackside
-from tests.docker_engine import ADDRESS, FOLDER, PYTHON, SHELL, docker, docker_engine, own_engine
+from tests.docker_engine import ADDRESS, PYTHON, docker, docker_engine
 from tests.e2e.conftest import Job, Machine, end
-from tests.e2e.test_capture import HOOK, NAMES, NET, TRAIN
 from tests.e2e.test_contract import (
     test_a_finished_job_has_the_service_s_history_and_frees_its_disk as test_history,
 )
@@ -28,15 +22,7 @@ from tests.e2e.test_contract import (
     test_a_shell_script_gets_the_same_arguments_and_variables as test_shell_script,
 )
 from tests.e2e.test_crashes import (
-    HELD,
-    LINES,
-    kill_supervisor,
-)
-from tests.e2e.test_crashes import (
     test_the_supervisor_may_die_again_and_again as test_repeated_deaths,
-)
-from tests.e2e.test_ends import (
-    SAVES_ON_TERM,
 )
 from tests.e2e.test_ends import (
     test_a_script_ended_by_a_signal_fails_with_the_signal as test_signals,
@@ -66,7 +52,6 @@ from tests.job_processes import end_processes_of
 from tests.wait import until
 from trackside.containers.engine_client import Engine
 from trackside.records.layout import JobFolder
-from trackside.records.spec import JobSpec
 from trackside.records.status import Status
 
 __all__ = [
@@ -147,7 +132,9 @@ def left_behind(folder: Path, job: str) -> list[str]:
 
 def test_nothing_of_a_job_is_left_on_the_machine(machine: ContainerMachine, tmp_path: Path) -> None:
     volumes = set(docker("volume", "ls", "--quiet").split())
-    job = machine.run("open('/opt/ml/model/m', 'w').write('x')", name="leaves-nothing", ResourceConfig=TWO)
+    job = machine.run(
+        "open('/opt/ml/model/m', 'w').write('x')", name="leaves-nothing", ResourceConfig=TWO
+    )
     assert job.history().state.status is Status.COMPLETED, job.history().failure_reason
     until(lambda: left_behind(tmp_path, "leaves-nothing") == [])
     assert set(docker("volume", "ls", "--quiet").split()) <= volumes
