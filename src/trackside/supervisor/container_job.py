@@ -143,6 +143,8 @@ class JobContainer:
         if self._is_of_another_user:
             for path in (self._folder.ml, self._folder.mounts, self._folder.private):
                 _open_to_all(path)
+            self._folder.log.touch()
+            self._folder.log.chmod(0o644)
 
     @property
     def shows_files_of_ours(self) -> bool:

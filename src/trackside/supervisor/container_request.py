@@ -134,7 +134,8 @@ def _shell_script(plan: SandboxPlan, container: ContainerPlan) -> str:
     """
     lines = [f"unset {_GROUP_SIGNALS}", f"exec </dev/null 1<>{OUTPUT} 2>&1"]
     if plan.log_variable:
-        lines.append(f"exec 3<{LOG}; export {plan.log_variable}=3")
+        # Not readable for every user of an image; the command can do without it.
+        lines.append(f"if [ -r {LOG} ]; then exec 3<{LOG}; export {plan.log_variable}=3; fi")
     if plan.umask is not None:
         lines.append(f"umask {plan.umask:04o}")
     if container.prelude:
