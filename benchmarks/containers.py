@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from benchmarks.report import Comparison, Target
+from trackside.containers.engine_client import find_engine
 from trackside.supervisor.container_request import ContainerPlan
 from trackside.supervisor.container_sandbox import ContainerSandbox
-from trackside.supervisor.engine_client import find_engine
 from trackside.supervisor.sandbox import Running, SandboxPlan
 
 IMAGE = "trackside-test/python"

@@ -89,12 +89,15 @@ class ClientShell:
 
 @contextmanager
 def client_shell(
-    folder: Path, *env_options: str, prefix: Sequence[str] = ()
+    folder: Path,
+    *env_options: str,
+    prefix: Sequence[str] = (),
+    server_options: Sequence[str] = (),
 ) -> Iterator[ClientShell]:
     """With every job ended when it is left, whatever became of the test."""
     ours = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     with subprocess.Popen(
-        [*prefix, *TRACKSIDE, "server", "--listen", "127.0.0.1:0", "--quiet"],
+        [*prefix, *TRACKSIDE, "server", "--listen", "127.0.0.1:0", "--quiet", *server_options],
         stdout=subprocess.PIPE,
         env=ours,
         text=True,

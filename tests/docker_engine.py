@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.wait import until
-from trackside.supervisor.engine_client import Engine, EngineError
+from trackside.containers.engine_client import Engine, EngineError
 
 PYTHON = "trackside-test/python"
 """Debian's Python 3.11 with pip, and a shell."""

@@ -1,5 +1,7 @@
 """Public names, loaded on first use so that the in-container half stays light."""
 
+from __future__ import annotations
+
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 

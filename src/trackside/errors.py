@@ -17,6 +17,7 @@ TracksideError
 ├── InputError              a channel cannot be provided
 ├── ArchiveError            an archive is damaged or would leave its folder
 ├── SandboxError            the sandbox of a script cannot be created
+├── ImageError              an image cannot be pulled or built, or there is no engine for it
 ├── DiskFull                no space left or read-only, with the folder and the way out
 ├── QuotaExceeded           the jobs of an owner store more on the server than they may
 ├── OwnerLimitExceeded      a job needs more than its owner may use at a time
@@ -47,6 +48,8 @@ TracksideError
     ├── JobStopped          it was stopped by a rule, its time limit or a user
     └── MoveRefused         this status may not follow the current one
 """
+
+from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
@@ -81,7 +84,7 @@ class InvalidSpec(SpecError):
 
     code = "invalid_spec"
 
-    def __init__(self, violations: Sequence["Violation"]) -> None:
+    def __init__(self, violations: Sequence[Violation]) -> None:
         self.violations = tuple(violations)
         count = len(self.violations)
         head = "1 problem" if count == 1 else f"{count} problems"
@@ -178,6 +181,10 @@ class ArchiveError(TracksideError):
 
 class SandboxError(TracksideError):
     code = "sandbox"
+
+
+class ImageError(TracksideError):
+    code = "image"
 
 
 class DiskFull(TracksideError):
@@ -364,7 +371,7 @@ class DamagedJob(JobError):
     code = "damaged_job"
 
     @classmethod
-    def of(cls, name: str, what: str) -> "DamagedJob":
+    def of(cls, name: str, what: str) -> DamagedJob:
         return cls(
             f"Job {shown_name(name)!r} cannot be read: {what}. Restore that file from a backup."
         )

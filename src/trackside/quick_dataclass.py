@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass
 else:
     import dataclasses
+    import sys
     from dataclasses import MISSING, FrozenInstanceError
     from operator import attrgetter
     from reprlib import recursive_repr
@@ -26,16 +27,21 @@ else:
             is_own = any(name in cls.__dict__ for name in _OWN)
             is_derived = any(dataclasses.is_dataclass(base) for base in cls.__bases__)
             if plain != {"frozen": True, "slots": True} or is_own or is_derived:
-                return dataclasses.dataclass(cls, **options)
+                return dataclasses.dataclass(cls, **_known(options))
             return _record(cls, options.get("kw_only", False))
 
         return made if cls is None else made(cls)
 
+    def _known(options):
+        """An older Python in a container has neither, and needs neither."""
+        if sys.version_info >= (3, 10):  # noqa: UP036
+            return options
+        return {key: value for key, value in options.items() if key not in ("slots", "kw_only")}
+
     def _record(cls, kw_only):
         cls.__doc__ = cls.__doc__ or cls.__name__  # or the library would compute a signature
-        cls = dataclasses.dataclass(
-            cls, init=False, repr=False, eq=False, slots=True, kw_only=kw_only
-        )
+        options = {"slots": True, "kw_only": kw_only}
+        cls = dataclasses.dataclass(cls, init=False, repr=False, eq=False, **_known(options))
         cls.__dataclass_params__.frozen = cls.__dataclass_params__.eq = True
         fields = dataclasses.fields(cls)
         cls.__init__ = _init(cls, fields)
@@ -61,7 +67,7 @@ else:
                 made = f"_of_{name}()"
                 value = f"{made} if {name} is _missing else {name}" if each.init else made
             if each.init:
-                (named if each.kw_only else positional).append(parameter)
+                (named if getattr(each, "kw_only", False) else positional).append(parameter)
             lines.append(f" _set(self, {name!r}, {value})\n")
         if hasattr(cls, "__post_init__"):
             lines.append(" self.__post_init__()\n")
@@ -110,7 +116,7 @@ else:
             return [getattr(self, each.name) for each in fields]
 
         def __setstate__(self, state):
-            for each, value in zip(fields, state, strict=True):
+            for each, value in zip(fields, state):  # noqa: B905
                 object.__setattr__(self, each.name, value)
 
         return __getstate__, __setstate__

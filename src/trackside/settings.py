@@ -34,6 +34,7 @@ INTERNAL = frozenset(
         "TRACKSIDE_KEEP_BAKED_CODE",
         "TRACKSIDE_MESSAGE",
         "TRACKSIDE_NONCE",
+        "TRACKSIDE_LIBRARY",
         "TRACKSIDE_OVERLAYS",
         "TRACKSIDE_REQUIRE",
         "TRACKSIDE_RULE",
@@ -55,6 +56,7 @@ DEFAULT_OUTPUT = "s3://trackside"
 _CHOICES = {
     "TRACKSIDE_ENFORCE": ("asked", "types"),
     "TRACKSIDE_ISOLATION": ("auto", "root", "user", "none"),
+    "TRACKSIDE_SANDBOX": ("process", "docker"),
     "TRACKSIDE_SMTP_SECURITY": ("starttls", "tls", "none"),
     "TRACKSIDE_STANDBY": ("yes", "no"),
 }
@@ -117,7 +119,12 @@ class Settings:
     python: str = _setting("TRACKSIDE_PYTHON", "")
     """The interpreter that runs scripts; if empty, Trackside's own."""
     images: str = _setting("TRACKSIDE_IMAGES", "")
-    """PATTERN=PROGRAM,…: which interpreter is used for which training image."""
+    """PATTERN=PROGRAM,… and PATTERN=docker:IMAGE,…: which interpreter, or which image, is used for
+    which training image."""
+    sandbox: str = _setting("TRACKSIDE_SANDBOX", "process")
+    """process or docker: whether a server runs every job in a container."""
+    allow_images: str = _setting("TRACKSIDE_ALLOW_IMAGES", "")
+    """PATTERN,…: which images the jobs of a server may name, besides those of its table."""
     capacity: str = _setting("TRACKSIDE_CAPACITY", "")
     """cores=N,memory_gb=N,gpus=N: what a server's jobs may use; if empty, the whole machine."""
     enforce: str = _setting("TRACKSIDE_ENFORCE", "asked")

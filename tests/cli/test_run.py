@@ -201,7 +201,7 @@ def test_a_name_may_have_what_the_wire_has_not(command: Command):
             "behind `--`: trackside run src/train.py -- --epochs …",
         ),
         (["src/train.py", "epochs=3"], "behind `--`: trackside run src/train.py -- epochs=3 …"),
-        (["src/train.py", "--wiat"], "Did you mean '--wait'?"),
+        (["src/train.py", "--wiat"], "'--wait'?"),
         (["src/train.py", "--channel", "training=nowhere"], "nowhere"),
         (["src/train.py", "--rule", "DeadReluu:x=1"], "--rule = 'DeadReluu': No rule is"),
         (

@@ -22,8 +22,6 @@ from tests.e2e.conftest import Machine
 from tests.e2e.statements import Row, as_cells, as_script, assert_each, given_in
 from tests.e2e.test_capture import NAMES, NET, TRAIN
 from tests.wait import until
-from trackside.errors import InvalidSpec
-from trackside.estimator import Estimator
 from trackside.records.status import Status
 
 pytestmark = pytest.mark.timeout(600)
@@ -556,25 +554,10 @@ def test_seed_004_hyperparameters_become_arguments(machine: Machine):
     assert job.said("GOT") == line
 
 
+# The Dockerfile of seed 004, `docker build -t tf-2.0 .` and the estimator of its image are in
+# test_images.py, and the script of that image is a job of its own in test_tensorflow.py.
+#
 # Not run as written:
-# - the Dockerfile of seed 004 and `docker build -t tf-2.0 .`: images are neither built nor run yet.
-#   The script in it is a job of its own, in test_tensorflow.py; what names the image is refused:
-
-
-def test_seed_004_an_image_is_refused_with_the_way_out(machine: Machine):
-    with pytest.warns(FutureWarning):
-        estimator = Estimator(  # type: ignore[call-arg]  # old names
-            image_name="tf-2.0",
-            role="SageMakerRole",
-            train_instance_count=1,
-            train_instance_type="local",
-        )
-    with pytest.raises(InvalidSpec) as refused:
-        estimator.fit()
-    assert "'tf-2.0': is a container image, and jobs run as processes" in str(refused.value)
-    assert "name the script as entry_point" in str(refused.value)
-
-
 # - `serializers.save_npz(...)` of Chainer, which is no longer maintained: SM_MODEL_DIR is above.
 # - seed 003's function that calls `pynvml.nvmlInit()`: it needs an NVIDIA GPU.
 # - `!python -m pip install smdebug`: ours stands before it, see tests/clients/test_redirect.py.

@@ -200,9 +200,29 @@ def test_an_unknown_placement_is_refused_with_the_known_ones(jobs: Jobs, home: H
 
 def test_an_unknown_sandbox_is_refused_with_the_known_ones(jobs: Jobs, home: Home):
     with pytest.raises(
-        InvalidSpec, match="Trackside.Sandbox = 'docker': is not known; known: process"
+        InvalidSpec, match="Trackside.Sandbox = 'moon': is not known; known: process, docker"
     ):
+        jobs.submit(make_spec(Trackside={"Sandbox": "moon"}))
+    check_nothing_is_left(home)
+
+
+def test_a_container_without_an_image_is_refused(jobs: Jobs, home: Home):
+    with pytest.raises(InvalidSpec, match=r"Trackside\.Sandbox = 'docker': needs an image"):
         jobs.submit(make_spec(Trackside={"Sandbox": "docker"}))
+    check_nothing_is_left(home)
+
+
+def test_a_container_without_an_engine_is_refused_with_the_way_to_one(
+    settings: Settings, home: Home, tmp_path: Path
+):
+    jobs = Jobs(settings, {"DOCKER_HOST": f"unix://{tmp_path}/no.sock"})
+    image = {"TrainingImage": "my-training"}
+    with pytest.raises(InvalidSpec) as caught:
+        jobs.submit(make_spec(AlgorithmSpecification=image, Trackside={"Sandbox": "docker"}))
+    text = str(caught.value)
+    assert "'my-training': runs in a container. No Docker engine at unix://" in text
+    assert "sudo systemctl start docker" in text
+    assert "Jobs without an image need none" in text
     check_nothing_is_left(home)
 
 

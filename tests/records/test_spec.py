@@ -207,3 +207,10 @@ def test_a_folder_to_run_in_is_absolute():
     [reported] = violations_of(Trackside={"InPlace": "project"})
     assert "Trackside.InPlace" in reported
     assert "must be an absolute path" in reported
+
+
+@pytest.mark.parametrize("size", [-0.5, float("nan"), float("inf"), "1"])
+def test_a_size_of_shared_memory_is_a_number_from_0_on(size: object):
+    [violation] = violations_of(Trackside={"ShmGB": size})
+    assert violation.startswith(f"Trackside.ShmGB = {size!r}: must be ")
+    assert JobSpec.from_request(request(Trackside={"ShmGB": 0.5})).options.shm_gb == 0.5

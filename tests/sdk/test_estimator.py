@@ -155,14 +155,45 @@ def test_nothing_to_run_is_said_with_the_way_out():
     assert "entry_point" in complaints(PyTorch())["AlgorithmSpecification"]
 
 
-def test_an_image_alone_says_that_jobs_are_processes():
-    assert "name the script as entry_point" in complaints(Estimator("tf-2.0"))["image_uri"]
+def test_an_image_alone_brings_its_program():
+    spec = Estimator("tf-2.0", hyperparameters={"epochs": 3}, shm_gb=0.5).spec()
+    assert (spec.options.sandbox, spec.image, spec.options.shm_gb) == ("docker", "tf-2.0", 0.5)
+    assert spec.entry_point is None
+    assert spec.hyperparameters == {"epochs": "3"}
+    assert spec.name.startswith("tf-2-0-")
 
 
-def test_an_image_beside_a_script_is_noted():
-    with pytest.warns(UserWarning, match="only noted"):
-        spec = Estimator("tf-2.0", entry_point="train.py").spec()
-    assert spec.algorithm.image == "tf-2.0"
+def test_a_script_with_an_image_runs_in_a_container():
+    spec = Estimator("tf-2.0", entry_point="train.py").spec()
+    assert (spec.options.sandbox, spec.algorithm.image) == ("docker", "tf-2.0")
+    assert spec.entry_point == "train.py"
+
+
+def test_an_interpreter_of_this_machine_is_not_looked_for_in_an_image(monkeypatch):
+    monkeypatch.setenv("TRACKSIDE_PYTHON", "/not/here/python")
+    assert Estimator("tf-2.0", entry_point="train.py").spec().options.python is None
+    spec = Estimator("tf-2.0", entry_point="train.py", python="/opt/conda/bin/python").spec()
+    assert spec.options.python == "/opt/conda/bin/python"
+    assert Estimator("tf-2.0", command=["/only/there", "x"]).spec().options.command[0] == (
+        "/only/there"
+    )
+
+
+def test_the_table_of_images_chooses_an_image_or_an_interpreter(monkeypatch):
+    table = f"tf-1*=docker:my-tf,tf-2*={sys.executable}"
+    monkeypatch.setenv("TRACKSIDE_IMAGES", table)
+    spec = Estimator("registry.example/team/tf-1:9", entry_point="train.py").spec()
+    assert (spec.options.sandbox, spec.image) == ("docker", "my-tf")
+    assert spec.algorithm.image == "registry.example/team/tf-1:9"
+    spec = Estimator("tf-2.0", entry_point="train.py").spec()
+    assert (spec.options.sandbox, spec.options.python) == ("process", sys.executable)
+
+
+def test_what_only_a_container_or_only_a_process_has_is_refused_elsewhere():
+    told = complaints(Estimator(entry_point="train.py", shm_gb=1))
+    assert "give image_uri too" in told["shm_gb"]
+    told = complaints(Estimator("tf-2.0", entry_point="train.py", in_place=True))
+    assert "the image gets a copy" in told["in_place"]
 
 
 def test_the_hook_is_configured_unless_switched_off():
@@ -283,14 +314,16 @@ def test_the_debugger_notebooks_estimator_runs_as_written(folder: Path):
 
 
 @pytest.mark.filterwarnings("ignore::FutureWarning")
-def test_the_toolkits_image_example_is_refused_with_the_way_out():
+def test_the_toolkits_image_example_is_a_container():
     estimator = Estimator(  # type: ignore[call-arg]  # old names
         image_name="tf-2.0",
         role="SageMakerRole",
         train_instance_count=1,
         train_instance_type="local",
     )
-    assert "container image" in complaints(estimator)["image_uri"]
+    spec = estimator.spec()
+    assert (spec.options.sandbox, spec.image) == ("docker", "tf-2.0")
+    assert (spec.resources.count, spec.resources.instance_type) == (1, "local")
 
 
 def test_the_toolkits_channels_example_runs_as_written():

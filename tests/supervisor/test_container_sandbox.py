@@ -31,10 +31,10 @@ from tests.docker_engine import (
 )
 from tests.other_users import FIRST, needs_other_users, python_for_all
 from tests.wait import until
+from trackside.containers.engine_client import Engine
 from trackside.errors import SandboxError
 from trackside.supervisor.container_request import ContainerPlan
 from trackside.supervisor.container_sandbox import ContainerSandbox
-from trackside.supervisor.engine_client import Engine
 from trackside.supervisor.sandbox import Exited, Lost, Running, SandboxPlan
 
 MakePlan = Callable[..., SandboxPlan]
@@ -230,7 +230,10 @@ def test_a_command_can_read_its_own_log(engine: str, make_plan: MakePlan) -> Non
     assert plan.log.read_text() == "one\none\n"
 
 
-def test_hosts_of_a_network_find_each_other(engine: str, make_plan: MakePlan) -> None:
+def test_hosts_of_a_network_find_each_other(
+    engine: str, make_plan: MakePlan, tmp_path: Path
+) -> None:
+    lock = str(tmp_path / "network.lock")
     network = f"trackside-test-{os.getpid()}-{time.monotonic_ns()}"
     server = """
         import socket
@@ -255,7 +258,8 @@ def test_hosts_of_a_network_find_each_other(engine: str, make_plan: MakePlan) ->
             environment={"PATH": os.defpath},
             host=host,
         )
-        sandboxes.append((made(PYTHON, network=network, aliases=[host]), plan))
+        box = made(PYTHON, network=network, network_lock=lock, aliases=[host])
+        sandboxes.append((box, plan))
     starts = [threading.Thread(target=box.start, args=[plan]) for box, plan in sandboxes]
     for start in starts:
         start.start()
@@ -358,6 +362,8 @@ AS_ANOTHER = """
         time.sleep(0.01)
     sandbox.signal(plan, signal.SIGTERM)
     while (state := sandbox.poll(plan)) == Running():
+        time.sleep(0.01)
+    while Path(root, "sandbox", "output").exists():  # init removes it last
         time.sleep(0.01)
     Path(root, "a", "b").unlink()
     print(state.code, os.getuid(), Path(root, "a").stat().st_uid)

@@ -8,6 +8,7 @@ import pytest
 
 from trackside.records.layout import HostFolder
 from trackside.records.spec import Options
+from trackside.supervisor.sandbox import Exited
 from trackside.supervisor.script_start import ScriptLimits
 from trackside.system import control_group
 
@@ -20,7 +21,7 @@ def limits(tmp_path: Path, cores: int | None = None, memory_gb: int | None = Non
 
 def test_a_job_that_requests_nothing_gets_nothing(tmp_path: Path):
     asked = limits(tmp_path)
-    assert asked.begin() == asked.exceeded() == ""
+    assert asked.begin() == asked.exceeded(Exited(-9)) == ""
     assert asked.folders == ()
     asked.end()
     assert not HostFolder(tmp_path).control_group.exists()
@@ -36,7 +37,7 @@ def test_without_control_groups_it_is_reported_that_nothing_is_enforced(
         "2 cores and 4 GB of memory: counted, not enforced, as no control group can be made here."
     )
     assert asked.folders == ()
-    assert asked.exceeded() == ""
+    assert asked.exceeded(Exited(-9)) == ""
 
 
 def test_the_next_supervisor_finds_the_group_and_leaves_it_alone(tmp_path: Path):

@@ -1,15 +1,12 @@
 """Training jobs: created, described, listed, stopped and deleted."""
 
 import logging
-import os
-import shutil
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from fnmatch import fnmatchcase
 from typing import Any
 
-from trackside.api import tokens
+from trackside.api import images, tokens
 from trackside.api.call import ServiceError
 from trackside.api.json_service import OperationCall, Response
 from trackside.api.locations import Locations
@@ -17,7 +14,6 @@ from trackside.api.ownership import acting_for, check_may_change, shown_to
 from trackside.api.sagemaker_responses import OWN, described, summary
 from trackside.api.validation import invalid, parsed, refused, wire_violations
 from trackside.errors import (
-    InvalidSetting,
     InvalidSpec,
     JobExists,
     JobNotFound,
@@ -34,7 +30,6 @@ from trackside.records.spec import JOB_NAME, OPTION_NAMES, JobSpec
 from trackside.records.status import Status
 from trackside.rules import capture_plan, remote_rules
 from trackside.rules.validation import violations as rule_violations
-from trackside.settings import Settings
 
 logger = logging.getLogger(__name__)
 
@@ -195,13 +190,11 @@ class TrainingJobs:
         if spec is not None:
             violations += [*wire_violations(spec), *rule_violations(spec)]
             violations += self._locations.violations(spec, call.caller)
+            violations += images.image_violations(spec, call.caller, self._jobs.settings)
             violations += remote_rules.violations(spec, self._jobs.settings)
         if spec is None or violations:
             raise refused(violations)
-        if spec.options.python is None:
-            python = interpreter_for(spec.algorithm.image, self._jobs.settings)
-            return replace(spec, options=replace(spec.options, python=python))
-        return spec
+        return images.placed(spec, self._jobs.settings)
 
     def _enqueue(self, spec: JobSpec, call: OperationCall) -> None:
         for sentence in capture_plan.unsaved(spec):
@@ -234,34 +227,3 @@ def _with_time_limit(given: Mapping[str, Any]) -> Mapping[str, Any]:
         return given
     limit = {"MaxRuntimeInSeconds": DEFAULT_RUNTIME_SECONDS}
     return {**given, "StoppingCondition": {**stopping, **limit}}
-
-
-def interpreter_for(image: str | None, settings: Settings) -> str | None:
-    """By the first pattern of TRACKSIDE_IMAGES that fits the image's name and tag, whatever its
-    registry; else TRACKSIDE_PYTHON. None is the interpreter that Trackside itself runs in."""
-    name = (image or "").rpartition("/")[2]
-    for pattern, program in _image_table(settings.images):
-        if fnmatchcase(name, pattern):
-            return _program(program, "TRACKSIDE_IMAGES")
-    return _program(settings.python, "TRACKSIDE_PYTHON") if settings.python else None
-
-
-def _image_table(text: str) -> list[tuple[str, str]]:
-    rows = [row.partition("=") for row in text.split(",") if row.strip()]
-    for pattern, _, program in rows:
-        if not pattern.strip() or not program.strip():
-            raise InvalidSetting(
-                f"TRACKSIDE_IMAGES = {text!r} is not of the form PATTERN=PROGRAM,…, such as "
-                "'pytorch-training:2.*=/opt/torch/bin/python'."
-            )
-    return [(pattern.strip(), program.strip()) for pattern, _, program in rows]
-
-
-def _program(program: str, setting: str) -> str:
-    path = os.path.abspath(os.path.expanduser(program)) if os.sep in program else None
-    path = path or shutil.which(program)
-    if path is None or not os.access(path, os.X_OK):
-        raise InvalidSetting(
-            f"{setting} names {program!r}, which is not a program of this machine."
-        )
-    return path

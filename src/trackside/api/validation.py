@@ -103,14 +103,6 @@ def wire_violations(spec: JobSpec) -> Iterator[Violation]:
         advice = "is for jobs that are started on their own machine; send the code as an archive"
         yield Violation("Trackside.InPlace", spec.options.in_place, advice)
     yield from _impossible_types(spec)
-    own = spec.options.module or spec.options.command
-    if not (spec.entry_point or spec.algorithm.entrypoint or own):
-        yield Violation(
-            "AlgorithmSpecification.TrainingImage",
-            spec.algorithm.image,
-            "is not run as a container here; name the script in the hyperparameter"
-            " sagemaker_program (entry_point in the SDKs), or a ContainerEntrypoint",
-        )
 
 
 def _impossible_types(spec: JobSpec) -> Iterator[Violation]:

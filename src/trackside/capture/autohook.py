@@ -104,8 +104,9 @@ class Discovery:
             return
         try:
             self._inspect(module, args)
-        except Exception:
+        except Exception as error:
             logger.warning("Capture could not be set up; training continues.", exc_info=True)
+            other_frameworks.report_failure(error)
             self.remove()
 
     def _on_return(self, module: Any, args: Any, output: Any) -> None:
@@ -224,5 +225,6 @@ class _ThenDiscover(Loader):
         self._loader.exec_module(module)
         try:
             discover()
-        except Exception:
+        except Exception as error:
             logger.warning("Capture could not be set up; training continues.", exc_info=True)
+            other_frameworks.report_failure(error)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
+from trackside.capture import other_frameworks
 from trackside.capture.model import functional_losses
 
 logger = logging.getLogger(__name__)
@@ -88,8 +89,9 @@ class BareTraining:
             self._is_started = not is_backward
             if is_backward:  # the hook comes too late to see it by itself
                 self._hook.note_loss(loss)
-        except Exception:
+        except Exception as error:
             logger.warning("Capture could not be set up; training continues.", exc_info=True)
+            other_frameworks.report_failure(error)
             self.remove()
 
     def _start(self, loss: Any, *, is_backward: bool) -> bool:

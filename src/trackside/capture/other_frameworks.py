@@ -8,6 +8,8 @@ import atexit
 import json
 import logging
 import sys
+from contextlib import suppress
+from pathlib import Path
 
 from trackside.capture.environment import CaptureEnvironment
 
@@ -32,6 +34,12 @@ def report_at_exit(environment: CaptureEnvironment) -> None:
     atexit.register(_report, environment)
 
 
+def report_failure(error: Exception) -> None:
+    """For `show` and rules; the log has it already."""
+    with suppress(Exception):
+        _leave_marker(CaptureEnvironment.load(), f"capture could not be set up ({error})")
+
+
 def _report(environment: CaptureEnvironment) -> None:
     framework = next((name for module, name in _FRAMEWORKS.items() if module in sys.modules), None)
     if framework is None or _HOOK in sys.modules:
@@ -53,7 +61,8 @@ def _leave_marker(environment: CaptureEnvironment, framework: str) -> bool:
     from trackside.storage.locate import locate
 
     out_dir = read_configuration(environment.hook_config, environment).out_dir
-    folder = locate(out_dir, home=Settings.load().home).local
+    is_folder = out_dir.startswith("/")
+    folder = Path(out_dir) if is_folder else locate(out_dir, home=Settings.load().home).local
     if folder is None:
         return True
     if (folder / COLLECTIONS).is_dir():

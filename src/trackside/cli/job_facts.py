@@ -30,6 +30,7 @@ def asked(described: Mapping[str, Any], tags: Mapping[str, str]) -> Facts:
     for label in ("Command", "Arguments"):
         if given := options.get(label):
             yield label.lower(), shlex.join(hide_in_arguments(given))
+    yield from _image(described)
     parameters = own_parameters(described)
     for each in _aligned({name: hidden(name, value) for name, value in parameters.items()}):
         yield "hyperparameters", each
@@ -39,6 +40,22 @@ def asked(described: Mapping[str, Any], tags: Mapping[str, str]) -> Facts:
         yield "git commit", _git(git)
     if owner := described["Trackside"].get("owner"):
         yield "owner", owner
+
+
+def _image(described: Mapping[str, Any]) -> Facts:
+    """What a container was made of; of other jobs the name alone, as it was given."""
+    options = described["Trackside"]["options"]
+    named = described["AlgorithmSpecification"].get("TrainingImage")
+    if named:
+        yield "image", named
+    if (chosen := options.get("Image")) and chosen != named:
+        yield "image", f"{chosen} (by TRACKSIDE_IMAGES)" if named else chosen
+    hosts = described["Trackside"].get("hosts", {}).values()
+    pulled = {host["image"] for host in hosts if host.get("image")}
+    for found in sorted(pulled or {options.get("ImageId")} - {None}):
+        yield "image", found
+    if digest := options.get("ImageDigest"):
+        yield "image", digest
 
 
 def _aligned(values: Mapping[str, str]) -> Iterator[str]:

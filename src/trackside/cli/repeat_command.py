@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Any
 
 from trackside.quick_dataclass import dataclass
+from trackside.records.spec import DOCKER
 from trackside.texts.secret_names import hidden, hide_in_arguments
 
 _OWN = "sagemaker_"
@@ -87,6 +88,8 @@ def _what_runs(
     if module := options.get("Module"):
         return ["-m", module, *words], arguments
     script = plain(described, "sagemaker_program")
+    if not script and options.get("Sandbox") == DOCKER:
+        return [], ()
     return ([script, *words], arguments) if script and words else None
 
 
@@ -123,6 +126,11 @@ def _machine(described: Mapping[str, Any], options: Mapping[str, Any]) -> Iterat
         ("--max-retries", described.get("RetryStrategy", {}).get("MaximumRetryAttempts"), None),
         ("--grace", options.get("GraceSeconds", _DEFAULT_GRACE_SECONDS), _DEFAULT_GRACE_SECONDS),
         ("--python", options.get("Python"), None),
+        ("--image", _image(described, options), None),
+        ("--cores", options.get("Cores"), None),
+        ("--memory", options.get("MemoryGB"), None),
+        ("--shm", options.get("ShmGB"), None),
+        ("--gpus", options.get("GPUs"), None),
     ]
     for variable, launcher in _LAUNCHERS.items():
         if plain(described, variable) == "true":
@@ -131,6 +139,12 @@ def _machine(described: Mapping[str, Any], options: Mapping[str, Any]) -> Iterat
     for option, value, default in given:
         if value != default:
             yield from (option, str(value))
+
+
+def _image(described: Mapping[str, Any], options: Mapping[str, Any]) -> str | None:
+    if options.get("Sandbox") != DOCKER:
+        return None
+    return str(options.get("Image") or described["AlgorithmSpecification"]["TrainingImage"])
 
 
 def _watching(described: Mapping[str, Any]) -> Iterator[str]:
@@ -166,8 +180,12 @@ def _rules(described: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _left_out(described: Mapping[str, Any]) -> Iterator[str]:
-    if image := described["AlgorithmSpecification"].get("TrainingImage"):
+    algorithm, options = described["AlgorithmSpecification"], described["Trackside"]["options"]
+    image = algorithm.get("TrainingImage")
+    if image and _image(described, options) is None:
         yield f"the image {image}"
+    if algorithm.get("ContainerEntrypoint") or algorithm.get("ContainerArguments"):
+        yield "the entry point of its container"
     if described["ResourceConfig"].get("InstanceGroups"):
         yield "its instance groups"
     if any(_is_special(channel) for channel in described.get("InputDataConfig", ())):

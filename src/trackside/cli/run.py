@@ -17,7 +17,14 @@ import click
 from trackside.cli import rule_options
 from trackside.cli.main import OWN_PROCESS
 from trackside.cli.messages import print_message
-from trackside.cli.run_command_line import FORM, Run, as_mapping, program_of
+from trackside.cli.run_command_line import (
+    FORM,
+    Run,
+    as_mapping,
+    gigabytes,
+    program_of,
+    whole_gigabytes,
+)
 from trackside.cli.text import as_json
 from trackside.errors import InvalidSpec, JobFailed, JobStopped
 from trackside.placement import standby
@@ -151,16 +158,35 @@ def _targets(
 )
 @click.option("--instance-type", metavar="TYPE", help="Recorded only; the job runs here.")
 @click.option(
+    "--image",
+    "image_uri",
+    metavar="NAME",
+    help="Run in a container of this image, by Docker or Podman; pulled if it is not here. Without"
+    " SCRIPT the image's own program runs.",
+)
+@click.option(
     "--cores", type=click.IntRange(1), metavar="N", help="Cores that each host needs and may use."
 )
 @click.option(
     "--memory-gb",
-    type=click.IntRange(1),
-    metavar="N",
+    "--memory",
+    "memory_gb",
+    callback=whole_gigabytes,
+    metavar="GB",
     help="Memory that each host needs and may use; beyond it the job fails.",
 )
 @click.option(
-    "--gpus", type=click.IntRange(0), metavar="N", help="GPUs that each host needs, at a server."
+    "--shm",
+    "shm_gb",
+    callback=gigabytes,
+    metavar="GB",
+    help="With --image: size of /dev/shm, which data loaders use; by default half the memory.",
+)
+@click.option(
+    "--gpus",
+    type=click.IntRange(0),
+    metavar="N",
+    help="GPUs that each host needs, at a server or with --image.",
 )
 @click.option(
     "--distribution",
@@ -248,6 +274,7 @@ def run(
     """Run a script, a module or a command as a training job.
 
     Arguments after `--` are passed to it unchanged; without SCRIPT they are the command.
+    With --image it runs in a container, else as a process of this machine.
     The job continues when this command exits or the terminal is closed.
 
     \b
@@ -262,6 +289,8 @@ def run(
       trackside run train.py --capture gradients,losses --every 100
       trackside run train.py --stop-on VanishingGradient --rule my.py:MyRule
       trackside run train.py --instances 2 --distribution torchrun
+      trackside run train.py --image my-torch --rule all --wait
+      trackside run --image my-training -p epochs=3 --channel training=./data --wait
     """
     program = program_of(ctx)
     _stand_by(ctx)

@@ -4,6 +4,7 @@ terms of its options.
 Arguments after `--` reach the script byte for byte: click parses only those before.
 """
 
+import math
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -38,13 +39,16 @@ class Run(click.Command):
             raise
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
-        return ["[OPTIONS]", "SCRIPT [-- ARGUMENT…]"]
+        return ["[OPTIONS]", "[SCRIPT] [-- ARGUMENT…]"]
 
 
 def program_of(ctx: click.Context) -> dict[str, Any]:
-    """For the estimator: the script or module and its arguments, or a command."""
+    """For the estimator: the script or module and its arguments, or a command; nothing if an image
+    brings its own."""
     behind, script, module = ctx.meta[_BEHIND], ctx.params["entry_point"], ctx.params["module"]
     if script is None and module is None:
+        if not behind and ctx.params["image_uri"]:
+            return {}
         if not behind:
             [missing] = [each for each in ctx.command.params if each.name == "entry_point"]
             raise click.MissingParameter(ctx=ctx, param=missing)
@@ -63,6 +67,29 @@ def _meant_for_script(wrong: click.UsageError, typed: list[str], given: str) -> 
     form = shlex.join(["trackside", "run", script, "--", given])
     way_out = f"The script's own arguments stand at the end, behind `--`: {form} …"
     return click.UsageError(f"{message} {way_out}", wrong.ctx)
+
+
+_UNITS = {"": 1.0, "g": 1.0, "m": 1 / 1024, "t": 1024.0}
+
+
+def gigabytes(ctx: click.Context, option: click.Parameter, given: str | None) -> float | None:
+    """A callback for a size as Docker takes it: `8g`, `512m`; without a unit, gigabytes."""
+    if given is None:
+        return None
+    found = re.fullmatch(r"(\d+\.?\d*)\s*([gmt]?)(?:i?b)?", given.strip(), re.IGNORECASE)
+    size = float(found[1]) * _UNITS[found[2].lower()] if found else 0.0
+    if not size:
+        advice = f"{given!r} is no size. Write gigabytes, as in 8 or 0.5g, or 512m."
+        raise click.BadParameter(advice, ctx, option)
+    return size
+
+
+def whole_gigabytes(ctx: click.Context, option: click.Parameter, given: str | None) -> int | None:
+    size = gigabytes(ctx, option, given)
+    if size is not None and size != int(size):
+        advice = f"{given!r} is not whole gigabytes. Write {math.ceil(size)}."
+        raise click.BadParameter(advice, ctx, option)
+    return None if size is None else int(size)
 
 
 FORM = "NAME=VALUE"

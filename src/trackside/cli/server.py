@@ -15,6 +15,8 @@ from urllib.parse import urlsplit
 import click
 
 from trackside.cli.access import DEFAULT_LISTEN, joined_keys
+from trackside.containers import image_table
+from trackside.containers.engine_client import Engine, EngineError, find_engine
 from trackside.errors import (
     InvalidSetting,
     MissingExtra,
@@ -24,6 +26,7 @@ from trackside.errors import (
 )
 from trackside.files import disk_space, durable
 from trackside.jobs.team_database import open_database
+from trackside.records.spec import DOCKER
 from trackside.settings import Settings, environment, keep_files_private, run_embedded
 from trackside.storage.credentials import keep_to_configured_store, keep_to_embedded_buckets
 from trackside.storage.locate import locate
@@ -73,6 +76,11 @@ _LOG_LINE = "%(asctime)s %(levelname)s %(name)s %(message)s"
     metavar="[LABEL=]USER",
     help="User that runs scripts, of one access key or of all. Needs root. [TRACKSIDE_RUN_AS]",
 )
+@click.option(
+    "--sandbox",
+    type=click.Choice(["process", "docker"]),
+    help="docker runs every job in a container, of the image that it names. [TRACKSIDE_SANDBOX]",
+)
 @click.option("--quiet", is_flag=True, help="Do not log requests.")
 @click.option(
     "--log-format",
@@ -94,6 +102,7 @@ def server(
     database: str | None,
     storage: str | None,
     run_as: tuple[str, ...],
+    sandbox: str | None,
     quiet: bool,
     log_format: str,
     drain_seconds: float,
@@ -110,6 +119,7 @@ def server(
       trackside server --listen 0.0.0.0:7007 --advertise trackside.example.com
       trackside server --database postgresql://db/trackside --storage s3://bucket
       trackside server --run-as team=alice --run-as trackside-jobs
+      trackside server --sandbox docker
     """
     host, port = parsed(listen)
     keep_files_private()
@@ -118,10 +128,12 @@ def server(
         "TRACKSIDE_DATABASE": database,
         "TRACKSIDE_STORAGE": storage,
         "TRACKSIDE_RUN_AS": ",".join(run_as),
+        "TRACKSIDE_SANDBOX": sandbox,
     }
     chosen = {name: value for name, value in given.items() if value}
     settings = Settings.load({**environment(), **chosen}).embedded
     check_users(settings)
+    _check_engine(settings)
     try:
         from trackside.api.server import listen as bind
         from trackside.api.server import make_server
@@ -152,6 +164,23 @@ def server(
             Services(settings, keys, environment(), url=public_url) as services,
         ):
             make_server(services.app, drain_seconds=drain_seconds).run(sockets=[listener])
+
+
+def _check_engine(settings: Settings) -> None:
+    """Every job would fail without one; and a row for processes would never apply."""
+    rows = image_table.parse(settings.images)
+    if settings.sandbox != DOCKER:
+        return
+    if programs := [f"{row.pattern}={row.program}" for row in rows if row.program]:
+        raise InvalidSetting(
+            f"TRACKSIDE_IMAGES names interpreters ({', '.join(programs)}), and --sandbox docker "
+            "runs every job in a container. Name images instead, as in '*=docker:my-training', or "
+            "leave --sandbox out: rows with docker: then still run in containers."
+        )
+    try:
+        Engine(find_engine(environment())).call("GET", "/version")
+    except EngineError as error:
+        raise ServerRefused(f"--sandbox docker runs jobs in containers. {error}") from error
 
 
 def _listening(bind: Callable[[str, int], socket], host: str, port: int) -> socket:

@@ -3,6 +3,8 @@
 Derived from the process's output and the current state of the file systems.
 """
 
+from __future__ import annotations
+
 import os
 import re
 from collections.abc import Iterator, Sequence

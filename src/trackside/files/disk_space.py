@@ -1,5 +1,7 @@
 """Whether a disk accepts data, as a text for readers of a job and for failed writes."""
 
+from __future__ import annotations
+
 import errno
 import os
 from pathlib import Path

@@ -2,6 +2,8 @@
 now. `toolkit/overlay` creates them; `jobs/garbage_collection` removes them.
 """
 
+from __future__ import annotations
+
 import fcntl
 import os
 import shutil

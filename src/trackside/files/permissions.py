@@ -7,6 +7,8 @@ change: what they create in TRACKSIDE_HOME gets its mode explicitly. The toolkit
 it imports nothing slow.
 """
 
+from __future__ import annotations
+
 import os
 
 PRIVATE = 0o077
@@ -16,7 +18,9 @@ BY_UMASK = 0o666
 """The mode to request when the umask should decide."""
 _FOLDER = 0o777
 
-StrPath = str | os.PathLike[str]
+TYPE_CHECKING = False  # importing typing takes milliseconds
+if TYPE_CHECKING:
+    StrPath = str | os.PathLike[str]
 
 _user_umask: int | None = None
 

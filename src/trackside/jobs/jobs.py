@@ -51,6 +51,10 @@ class Jobs(LocalFollower, LocalIndex, LocalController):
         self._check_placement(spec)
         if is_counted(spec) and (too_much := list(violations(spec, self.capacity))):
             raise InvalidSpec(too_much)
+        if spec.is_container:
+            from trackside.jobs.container_check import with_known_image
+
+            spec = with_known_image(spec, self._environ)
         claimed = self._catalog.claimed
         submission = Submission(anchored(spec), self._home, self._launcher, claimed=claimed)
         belongs_to = who if owner is None else owner

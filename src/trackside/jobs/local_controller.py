@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
+from trackside.containers.job_containers import remove_container
 from trackside.errors import JobElsewhere, JobNotFinished, JobNotFound
 from trackside.jobs import pending_jobs
 from trackside.jobs.curve_claims import release
@@ -30,7 +31,7 @@ from trackside.records.finding import RuleKey
 from trackside.records.host_processes import is_supervised, wake_supervisors
 from trackside.records.job_updates import UPDATE, Update, note_stopped_rule
 from trackside.records.journal import LOCK_SECONDS, History, Journal
-from trackside.records.layout import Home, JobFolder, JobKeys
+from trackside.records.layout import Home, HostFolder, JobFolder, JobKeys
 from trackside.records.status import Secondary
 from trackside.settings import Settings
 from trackside.storage.locate import locate
@@ -193,6 +194,8 @@ def delete(record: Record, home: Home, data: Iterable[Stored] = ()) -> None:
     _delete_record(record.keys, home)
     release(record.spec, home)
     if record.folder is not None:
+        for path in record.folder.hosts.glob("*/*"):
+            remove_container(HostFolder(path))
         with suppress(FileNotFoundError):  # removed in between to free the disk
             withdraw(record.folder, home)
 

@@ -11,7 +11,7 @@ from trackside.jobs.local_reader import LocalReader
 from trackside.jobs.start_supervisor import JobEnvironment, Launcher
 from trackside.jobs.submit import Submission, anchored
 from trackside.placement.choose import UnknownPlacement, placement_class
-from trackside.records.spec import PROCESS, JobSpec
+from trackside.records.spec import DOCKER, PROCESS, JobSpec
 from trackside.settings import Settings
 from trackside.system.processes import NONCE_VARIABLE
 from trackside.system.run_as import RunAs
@@ -54,6 +54,10 @@ class LocalSubmitter(LocalReader):
         files: Mapping[str, bytes] | None = None,
     ) -> None:
         self._check_placement(spec)
+        if spec.is_container:
+            from trackside.jobs.container_check import with_image
+
+            spec = with_image(spec, self._environ)
         Submission(
             anchored(spec),
             self._home,
@@ -75,6 +79,6 @@ class LocalSubmitter(LocalReader):
         if spec.is_attached:
             advice = "is only for the process that calls trackside.init; leave it out"
             raise InvalidSpec([Violation("Trackside.Sandbox", spec.options.sandbox, advice)])
-        if spec.options.sandbox != PROCESS:
-            advice = f"is not known; known: {PROCESS}"
+        if spec.options.sandbox not in (PROCESS, DOCKER):
+            advice = f"is not known; known: {PROCESS}, {DOCKER}"
             raise InvalidSpec([Violation("Trackside.Sandbox", spec.options.sandbox, advice)])

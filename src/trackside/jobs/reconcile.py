@@ -13,6 +13,7 @@ from dataclasses import field, replace
 from functools import cached_property
 from math import inf
 
+from trackside.containers.job_containers import remove_container
 from trackside.coordination.host_files import files_so_far, first_files, record_of
 from trackside.errors import StorageError
 from trackside.files import damaged_files
@@ -346,6 +347,7 @@ def _sweep(folder: JobFolder, attempt: int) -> None:
     """The script may have outlived its supervisors; a finished job has no processes."""
     for path in folder.hosts.iterdir():
         for place in files_so_far(folder, path.name, attempt):
+            remove_container(place)
             intent = damaged_files.read_object(place.sandbox / "intent.json")
             if intent is not None and isinstance(intent.get("mark"), str):
                 processes.sweep(intent["mark"])

@@ -89,6 +89,8 @@ class HostRecord:
     """The last lines of the log of a host that failed."""
     isolation: str = ""
     """How /opt/ml is private: root, user or none."""
+    image: str = ""
+    """Of a container: what it was made of, as `sha256:…`."""
     limits: str = ""
     """Its resource limits, and whether the kernel enforces them; empty if its job requests none."""
     progress: Progress = field(default_factory=Progress)

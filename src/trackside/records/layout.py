@@ -201,6 +201,11 @@ class JobFolder:
         """A folder for what the hosts of an attempt agree on, below."""
         return self.root / "gang"
 
+    @property
+    def network_lock(self) -> Path:
+        """Held by a host while it creates the network of the job's containers."""
+        return self.gang / "network.lock"
+
     def meeting(self, attempt: int) -> Path:
         """What all hosts of the attempt need to know before they start."""
         return self.gang / f"{attempt}.json"
@@ -417,6 +422,11 @@ class HostFolder:
         return self.root / "sandbox"
 
     @property
+    def container(self) -> Path:
+        """The engine and network of a script that runs in a container; no other has it."""
+        return self.sandbox / "container.json"
+
+    @property
     def caller(self) -> Path:
         """The process that called `trackside.init`: see `attached_process`."""
         return self.sandbox / "caller.json"
@@ -443,7 +453,7 @@ class HostFolder:
 
     @property
     def private(self) -> Path:
-        """Where a job that runs as another user writes outside of the two: `user_folders`."""
+        """Where a job that runs as another user, or in a container, writes outside of the two."""
         return self.root / "private"
 
     @property
@@ -459,8 +469,11 @@ class HostFolder:
     def script_folder(self, path: Path) -> ScriptFolder:
         """One below `ml`, `mounts` or `private`, for a process that reads or writes there.
 
-        When `ml` has another owner, its script runs as another user and may have put links there.
+        When `ml` has another owner, its script runs as another user and may have put links there;
+        one in a container may have put links there, and files of any user.
         """
+        if self.container.exists():
+            return ScriptFolder(path, within=self.root)
         try:
             owner = self.ml.lstat().st_uid
         except FileNotFoundError:

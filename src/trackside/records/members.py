@@ -4,6 +4,7 @@ back.
 `records/spec.py` declares what a job may request; this module knows only shapes and constraints.
 """
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, field, fields
@@ -141,7 +142,7 @@ def _read_value(spec: Member, value: Any, here: str, violations: list[Violation]
     if spec.kind is int:
         return _read_number(spec, value, here, violations)
     if spec.kind is float:
-        return _read_real(value, here, violations)
+        return _read_real(spec, value, here, violations)
     if spec.kind is bool:
         if not isinstance(value, bool):
             violations.append(Violation(here, value, "must be true or false"))
@@ -179,9 +180,12 @@ def _read_number(spec: Member, value: Any, here: str, violations: list[Violation
     return value
 
 
-def _read_real(value: Any, here: str, violations: list[Violation]) -> Any:
-    if not isinstance(value, int | float) or isinstance(value, bool):
+def _read_real(spec: Member, value: Any, here: str, violations: list[Violation]) -> Any:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not math.isfinite(value):
         violations.append(Violation(here, value, "must be a number"))
+    else:
+        _check_size(spec, value, value, "", here, violations)
     return value
 
 
@@ -227,7 +231,7 @@ def _read_list(spec: Member, value: Any, here: str, violations: list[Violation])
 
 
 def _check_size(
-    spec: Member, value: Any, size: int, unit: str, here: str, violations: list[Violation]
+    spec: Member, value: Any, size: float, unit: str, here: str, violations: list[Violation]
 ) -> None:
     shown = f" {unit}" if unit else ""
     what = "length" if unit else "value"

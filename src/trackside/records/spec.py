@@ -29,6 +29,8 @@ _INPUT_MODES = ("File", "FastFile", "Pipe")
 
 PROCESS = "process"
 """The sandbox of a script that runs as a process of this machine."""
+DOCKER = "docker"
+"""The sandbox of a script that runs in a container, by Docker or Podman."""
 ATTACHED = "attached"
 """The sandbox of a script that Trackside did not start: it called `trackside.init`."""
 PRIORITY_TAG = "trackside:priority"
@@ -269,6 +271,14 @@ class Options:
     """What each host needs of a server's machine; what is not given goes by the instance type."""
     memory_gb: int | None = member("MemoryGB", int, default=None, least=0)
     gpus: int | None = member("GPUs", int, default=None, least=0)
+    shm_gb: float | None = member("ShmGB", float, default=None, least=0)
+    """Size of /dev/shm in a container; half of its memory when not given."""
+    image: str | None = member("Image", default=None, most=255)
+    """What a container is made of, where a table replaces TrainingImage."""
+    image_id: str | None = member("ImageId", default=None, most=255)
+    """Its content when the job was submitted, so that every attempt runs the same, …"""
+    image_digest: str | None = member("ImageDigest", default=None, most=512)
+    """… and by which others pull it, if it is from a registry."""
     priority: int | None = member("Priority", int, default=None, least=-1000, most=1000)
     """Order of queued jobs: greater first. 0 unless given, here or by a tag."""
     git: GitState | None = member("Git", GitState, default=None)
@@ -369,6 +379,15 @@ class JobSpec:
     def is_attached(self) -> bool:
         """Whether its script runs by itself, and is only watched."""
         return self.options.sandbox == ATTACHED
+
+    @property
+    def is_container(self) -> bool:
+        return self.options.sandbox == DOCKER
+
+    @property
+    def image(self) -> str:
+        """The image that a container is made of, by name; empty without one."""
+        return self.options.image or self.algorithm.image or ""
 
     @property
     def max_attempts(self) -> int:

@@ -7,7 +7,7 @@ completes files of a script that died (`finish_left_behind`).
 
 import json
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -112,4 +112,6 @@ def _end_us(records: list[dict[str, Any]]) -> int:
 def _final_name(part: str, end_us: int) -> str:
     """The node stays in the name; the time in front becomes the end's, its hour the folder."""
     node = part.removesuffix(ENDING + PART).partition("_")[2]
-    return f"{datetime.fromtimestamp(end_us / 1e6, UTC):%Y%m%d%H}/{end_us}_{node}{ENDING}"
+    # An older Python in a container has no datetime.UTC.
+    moment = datetime.fromtimestamp(end_us / 1e6, timezone.utc)  # noqa: UP017
+    return f"{moment:%Y%m%d%H}/{end_us}_{node}{ENDING}"

@@ -100,6 +100,7 @@ class Arguments(TypedDict, total=False):
     cores: Annotated[int | None, Place("Trackside.Cores")]
     memory_gb: Annotated[int | None, Place("Trackside.MemoryGB")]
     gpus: Annotated[int | None, Place("Trackside.GPUs")]
+    shm_gb: Annotated[float | None, Place("Trackside.ShmGB")]
 
     # What comes in and out
     input_mode: Annotated[
@@ -180,6 +181,9 @@ RENAMED = {
 }
 """Names of the SageMaker SDK's version 1, as in old notebooks."""
 
+_OF_CONTAINERS = ("enable_network_isolation",)
+"""What has its full effect in a container."""
+
 _PLACES: dict[str, Place] = {
     name: annotation.__metadata__[0] for name, annotation in Arguments.__annotations__.items()
 }
@@ -192,6 +196,7 @@ def read(options: Mapping[str, Any], *, callee: str) -> dict[str, Any]:
     `callee`. An unknown name is a TypeError, as for any Python function.
     """
     known: dict[str, Any] = {}
+    in_container = options.get("image_uri") or options.get("image_name")
     for given, value in options.items():
         name = RENAMED.get(given, given)
         if name not in _PLACES:
@@ -202,7 +207,7 @@ def read(options: Mapping[str, Any], *, callee: str) -> dict[str, Any]:
                 raise TypeError(f"{callee}() got both {given!r} and {name!r}; give {name!r} only.")
         if value is None:
             continue
-        if _PLACES[name].warning and value:
+        if _PLACES[name].warning and value and not (name in _OF_CONTAINERS and in_container):
             caution(f"{name}={value!r} has no effect: {_PLACES[name].warning}")
         known[name] = value
     return known

@@ -5,6 +5,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -62,7 +63,8 @@ class _Estimator(ABC):
             spec = git.added_to(request.spec)
         source = _packed(request, jobs.settings)
         try:
-            jobs.submit(spec, source=source, files=_contents(request.files))
+            with _pull_shown(spec):
+                jobs.submit(spec, source=source, files=_contents(request.files))
         except InvalidSpec as failure:
             raise in_arguments(failure, self._all_arguments()) from None
         job = TrainingJob(request.spec.name, jobs.jobs)
@@ -164,6 +166,14 @@ def _settled(method: str) -> None:
         f"{method}() has no effect: the profiler of a running job stays as it was started. "
         "Give profiler_config, disable_profiler and rules to the estimator."
     )
+
+
+def _pull_shown(spec: JobSpec) -> AbstractContextManager[None]:
+    if not spec.is_container:
+        return nullcontext()
+    from trackside.sdk.pull_progress import pull_shown
+
+    return pull_shown()
 
 
 def _contents(files: Mapping[str, Path]) -> dict[str, bytes]:

@@ -18,6 +18,7 @@ from trackside.records.layout import JobKeys
 from trackside.records.spec import JobSpec
 from trackside.sdk import hyperparameters
 from trackside.sdk.arguments import in_arguments, to_request
+from trackside.sdk.container_image import choose_sandbox, container_problems
 from trackside.sdk.debug_request import (
     rule_violations,
     source_files,
@@ -36,7 +37,6 @@ from trackside.sdk.program import (
     problems,
 )
 from trackside.sdk.source import Source, find_folder, find_source, in_place
-from trackside.sdk.user_warnings import caution
 from trackside.settings import Settings
 from trackside.texts.shown_names import wire_name
 
@@ -66,28 +66,30 @@ def make_request(
     settings: Settings,
 ) -> Request:
     """`InvalidSpec` lists everything that is wrong with the arguments and the source."""
-    # A server has its own table of images, and reports an unknown image itself.
-    violations: list[Violation] = [*_image_problems(arguments)] if settings.runs_here else []
     check_kind(arguments)
     image, entry = arguments.get("image_uri"), arguments.get("entry_point")
     runs = os.fspath(entry) if entry else base_of_program(arguments)
     base = arguments.get("base_job_name") or base_of(runs, image)
+    violations = [*container_problems(arguments)]
     violations += name_problems(fit.job_name) if fit.job_name else ()
     # An invalid name is reported once, as given.
     name = unique_name(base) if violations or not fit.job_name else wire_name(fit.job_name)
     request = to_request(arguments)
     request["TrainingJobName"] = name
     output = request.setdefault("OutputDataConfig", {}).setdefault("S3OutputPath", settings.output)
-    _set_interpreter(request, settings, violations)
+    # A server has its own table of images.
+    in_container = settings.runs_here and choose_sandbox(request, settings)
+    runs_here = settings.runs_here and not in_container
+    if runs_here:
+        _set_interpreter(request, settings, violations)
     if fit.experiment:
         request["ExperimentConfig"] = dict(fit.experiment)
-    runs_here = settings.runs_here
     violations += problems(arguments, _interpreter(request), runs_here=runs_here)
-    if kept_out := [*in_place_problems(arguments, runs_here=runs_here)]:
+    if kept_out := [*in_place_problems(arguments, runs_here=settings.runs_here)]:
         raise InvalidSpec([*violations, *kept_out])
     source = None
     with _collected(violations):
-        source = _source(arguments, request, settings)
+        source = _source(arguments, request, runs_here=runs_here)
     keys = JobKeys(location(arguments.get("code_location", output)).rstrip("/"), name)
     rules = arguments.get("rules", ())
     violations += rule_violations(rules, keys)
@@ -123,27 +125,13 @@ def _collected(
         violations.extend(known.violations)
 
 
-def _image_problems(arguments: Mapping[str, Any]) -> Iterator[Violation]:
-    image = arguments.get("image_uri")
-    if image is None:
-        return
-    if arguments.get("entry_point") is None:
-        advice = (
-            "is a container image, and jobs run as processes of this machine;"
-            " name the script as entry_point to run it with this machine's Python"
-        )
-        yield Violation("image_uri", image, advice)
-    else:
-        caution(f"image_uri={image!r} is only noted: the script runs with this machine's Python")
-
-
 def _set_interpreter(
     request: dict[str, Any], settings: Settings, violations: list[Violation]
 ) -> None:
     """The interpreter's absolute path, links kept: a virtual environment is known by its link."""
     options = request.get("Trackside", {})
     given = options.get("Python") or settings.python
-    if not given or not settings.runs_here:
+    if not given:
         return
     path = os.path.abspath(os.path.expanduser(given)) if os.sep in given else shutil.which(given)
     if path is None or not os.access(path, os.X_OK):
@@ -153,7 +141,7 @@ def _set_interpreter(
 
 
 def _source(
-    arguments: Mapping[str, Any], request: Mapping[str, Any], settings: Settings
+    arguments: Mapping[str, Any], request: Mapping[str, Any], *, runs_here: bool
 ) -> Source | None:
     runs_in_place = arguments.get("in_place", False)
     if not is_script(arguments):
@@ -168,7 +156,7 @@ def _source(
         os.curdir if runs_in_place and folder is None else folder,
         arguments.get("dependencies", ()),
         # Another interpreter may have another Python version.
-        check_syntax=settings.runs_here
+        check_syntax=runs_here
         and os.path.realpath(interpreter) == os.path.realpath(sys.executable),
     )
     return in_place(found) if runs_in_place else found

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import NoReturn, Self
+from typing import NoReturn
 
 from trackside.errors import DiskFull
 from trackside.files.disk_space import is_full, is_read_only
@@ -89,7 +89,7 @@ class PartialFile:
         with disk_full_named(self.folder):
             self._descriptor = self._open()
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "PartialFile":
         return self
 
     def __exit__(

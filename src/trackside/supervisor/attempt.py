@@ -68,6 +68,8 @@ from trackside.supervisor.user_folders import UserFolders, user_folders
 from trackside.supervisor.working_folder import take_baseline, working_folder
 
 if TYPE_CHECKING:
+    from trackside.containers.images import Pull
+    from trackside.supervisor.container_job import JobContainer
     from trackside.supervisor.machine import MachineSampler
     from trackside.supervisor.syncer import Syncer
 
@@ -95,10 +97,11 @@ class Attempt:
         self.gang = Gang(self.coordination)
         self.record = hosts.read(self.folder.record) or HostRecord()
         self._report = HostReport(context, self.coordination, self.record, lag_seconds)
+        self._container = self._job_container()
         self._sandbox = self._choose_sandbox()
         self._inputs = Inputs(context.spec, context.host, self.folder, context.settings.home)
         nonce = sandbox_nonce(context.nonce, number)
-        self._limits = ScriptLimits(context.spec.options, self.folder, nonce)
+        self._limits = self._container or ScriptLimits(context.spec.options, self.folder, nonce)
         self._another: UserFolders | None = None
         """Set before the start of a script that runs as another user."""
         self.peers = PeerWatchdog(context, self.coordination)
@@ -106,14 +109,25 @@ class Attempt:
         self._syncer: Syncer | None = None
         self._journal_name = os.fspath(context.folder.journal)
         self._journal_read: tuple[tuple[int, int], History] | None = None
-        self._led_at = 0.0
+        self._led_at = self._pulled_at = 0.0
         self._amended_by: History | None = None
         """The journal as it was when it was last checked for changes of the job."""
         self._is_disk_full = False
 
+    def _job_container(self) -> "JobContainer | None":
+        if not self.context.spec.is_container:
+            return None
+        from trackside.supervisor.container_job import JobContainer  # few jobs need it
+
+        return JobContainer(self.context, self.folder, self.number)
+
     def _choose_sandbox(self) -> Sandbox:
         if self.context.spec.is_attached:
             return AttachedSandbox(self.folder)
+        if self._container is not None:
+            from trackside.supervisor.container_sandbox import ContainerSandbox  # likewise
+
+            return ContainerSandbox(self._container.plan)
         return ProcessSandbox(self.context.settings.isolation)
 
     def run(self) -> HostRecord:
@@ -190,11 +204,16 @@ class Attempt:
                     f"The script is to run as {self._another.user}, and in a folder of its "
                     "submitter's. Leave --in-place away, or TRACKSIDE_RUN_AS."
                 )
-        lay_out(self.folder, self.context.spec, self.context.host, self.context.group.interface)
+        if self._container is not None:
+            self.record.image = self._container.decide(self._note_pull)
+            self._sandbox = self._choose_sandbox()
+        lay_out(self.folder, self.context.spec, self.context.host, self._interface)
         for note in self._provide():
             self._log(note)
         if self._another is not None:
             self._another.make()
+        if self._container is not None:
+            self._container.make()
         spec = self.context.spec
         if not spec.is_attached:  # which runs in a folder of its own
             take_baseline(
@@ -204,6 +223,21 @@ class Attempt:
             )
         self._report.write(Phase.READY)
         return self._wait_for_all()
+
+    def _note_pull(self, pull: "Pull") -> None:
+        """Reports how far an image is; `TransferStopped` ends the pull."""
+        now = time.monotonic()
+        if now - self._pulled_at < QUICK_SECONDS:
+            return
+        self._pulled_at = now
+        if self.is_set():
+            raise TransferStopped("the job is being stopped")
+        progress = self.record.progress
+        progress.what = f"image {pull.name}"
+        progress.num_files = len(pull.layers)
+        progress.done_files = sum(layer.is_done for layer in pull.layers.values())
+        progress.size_bytes, progress.done_bytes = pull.size_bytes, pull.done_bytes
+        self._report.progress()
 
     def _provide(self) -> list[str]:
         """Provide what the script needs; returns notes for its user.
@@ -236,6 +270,8 @@ class Attempt:
 
     def _can_show(self, folder: Path) -> bool:
         """Whether the script will be able to read this folder of ours in place."""
+        if self._container is not None and not self._container.shows_files_of_ours:
+            return False
         return self._another is None or self._sandbox.can_map(folder, self._another.user)
 
     def _wait_for_all(self) -> bool:
@@ -295,10 +331,17 @@ class Attempt:
 
     def _sampler(self) -> "MachineSampler | None":
         from trackside.supervisor.machine import make_sampler  # likewise
+        from trackside.supervisor.machine_reading import MachineReader
 
-        pid = self._sandbox.root_pid(self._plan())
-        seconds = self.gang.running_seconds()
-        return make_sampler(self.context.spec, self.folder, self.context.host, pid, seconds)
+        make_reader = MachineReader if self._container is None else self._container.make_reader
+        return make_sampler(
+            self.context.spec,
+            self.folder,
+            self.context.host,
+            self._sandbox.root_pid(self._plan()),
+            self.gang.running_seconds(),
+            make_reader,
+        )
 
     def _watch_to_end(self, sampler: "MachineSampler | None") -> tuple[Exited | Lost, bool]:
         """How the script ended, and whether it was requested to."""
@@ -536,30 +579,45 @@ class Attempt:
         with suppress(OSError):
             add_line(self.folder.log, self.folder.log_times, f"[trackside] {line}")
 
+    @property
+    def _interface(self) -> str:
+        container = self._container
+        return self.context.group.interface if container is None else container.interface
+
     def _plan(self) -> SandboxPlan:
         context = self.context
-        command = toolkit_command(context.spec, context.settings)
-        environment = script_environment(context, self.folder, self.gang.master_port)
-        mounts = dict(self._inputs.mounts)
         another = self._another
-        if another is not None:
-            environment = {**another.environment(environment), **context.spec.environment}
-            mounts = another.mounts(command[0]) | mounts  # a job may name /tmp for its checkpoints
+        user = None if another is None else another.user
+        if self._container is not None:
+            hosts_of_job = self._container.addresses
+            command = self._container.command
+            environment = self._container.environment(self.gang.master_port, user)
+            mounts = self._container.mounts | self._inputs.mounts
+            read_only = self._container.read_only | self._inputs.read_only
+        else:
+            hosts_of_job = context.group.addresses
+            command = toolkit_command(context.spec, context.settings)
+            environment = script_environment(context, self.folder, self.gang.master_port)
+            mounts, read_only = dict(self._inputs.mounts), self._inputs.read_only
+            if another is not None:
+                environment = {**another.environment(environment), **context.spec.environment}
+                # A job may name /tmp for its checkpoints.
+                mounts = another.mounts(command[0]) | mounts
         return SandboxPlan(
             folder=self.folder.sandbox,
             ml=self.folder.ml,
             mounts=mounts,
-            read_only=self._inputs.read_only,
+            read_only=read_only,
             command=command,
             environment=environment,
-            user=None if another is None else another.user,
+            user=user,
             mapped=self._inputs.of_bucket,
             umask=user_umask(),
             log=self.folder.log,
             log_variable="TRACKSIDE_LOG_FD",
             notes=self._sandbox.notes,
             host=context.host,
-            addresses=context.group.addresses,
+            addresses=hosts_of_job,
             nonce=sandbox_nonce(context.nonce, self.number),
             groups=self._limits.folders,
             revive=context.supervisor_command,

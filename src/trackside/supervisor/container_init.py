@@ -7,6 +7,7 @@ is full, until `container_sandbox.py` has started another init. Imports nothing 
 """
 
 import _signal  # type: ignore[import-not-found]  # the C half of `signal`
+import fcntl
 import marshal
 import os
 import select
@@ -14,7 +15,7 @@ import socket
 import time
 from datetime import datetime
 
-from trackside.supervisor.engine_client import (
+from trackside.containers.engine_client import (
     Engine,
     EngineError,
     EngineRefused,
@@ -70,6 +71,8 @@ class Plan:
     """The body of the create request."""
     follows_entrypoint: bool
     network: str
+    network_lock: str
+    is_internal: bool
     adopts: bool
     """An earlier init has created the container."""
     root: int
@@ -165,14 +168,25 @@ def _start(plan: Plan, engine: Engine, container: str) -> None:
         if state.get("Status") != "created":
             break
         try:
-            if plan.network:
-                engine.make_network(plan.network, plan.labels)
+            _make_network(plan, engine)
             engine.call("POST", f"/containers/{container}/start")
         except EngineRefused as error:
             # Another host of the job has ended meanwhile, and removed their network.
             if not (plan.network and error.status == 404 and attempt < _NUM_STARTS - 1):
                 raise
     _record_root(plan, container, engine)
+
+
+def _make_network(plan: Plan, engine: Engine) -> None:
+    """Several hosts do this at the same time: the first creates it, the others find it."""
+    if not plan.network:
+        return
+    lock = os.open(plan.network_lock or os.devnull, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        engine.make_network(plan.network, plan.labels, is_internal=plan.is_internal)
+    finally:
+        os.close(lock)
 
 
 def _record_root(plan: Plan, container: str, engine: Engine) -> None:

@@ -1,15 +1,16 @@
 """The Docker engine's create request for a sandbox's plan. Pure."""
 
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from trackside.containers.job_containers import MARK_LABEL
 from trackside.quick_dataclass import dataclass
 from trackside.supervisor.sandbox import SandboxPlan
 
 OUTPUT, LOG = "/run/trackside/output", "/run/trackside/log"
 """The paths in a container of the pipe it writes to, and of the resulting log."""
-MARK_LABEL = "trackside.nonce"
 CAPABILITIES = (
     "CHOWN",
     "DAC_OVERRIDE",  # channels keep their owners
@@ -37,6 +38,10 @@ class ContainerPlan:
     """With `arguments`, as in a training job's AlgorithmSpecification; not used when the sandbox's
     plan has a command."""
     arguments: Sequence[str] = ()
+    fallback: Sequence[str] = ()
+    """Runs instead of a missing `train` in an image that names its script by SAGEMAKER_PROGRAM."""
+    prelude: str = ""
+    """Lines for the container's shell, before the command."""
     job: str = ""
     """Its name in lists of containers."""
     engine: str
@@ -52,6 +57,10 @@ class ContainerPlan:
     """Created if missing, removed after the last host; or one that every engine has, including
     `none`. Empty: the engine's default.
     """
+    is_internal: bool = False
+    """Such a network leads nowhere else."""
+    network_lock: str = ""
+    """A file that all hosts of the network lock while they create it."""
     aliases: Sequence[str] = ()
     """The name by which others on the network reach this host."""
     has_read_only_root: bool = False
@@ -77,7 +86,7 @@ def container_request(
     user = _user(plan, container)
     return {
         "Image": container.image,
-        "Entrypoint": ["/bin/sh", "-c", _shell_script(plan), "sh"],
+        "Entrypoint": ["/bin/sh", "-c", _shell_script(plan, container), "sh"],
         "Cmd": _command(plan, container),
         "Env": [*_variables(plan.environment), f"{_GROUP_SIGNALS}=1"],
         "User": user,
@@ -117,7 +126,7 @@ def _command(plan: SandboxPlan, container: ContainerPlan) -> list[str]:
     return list(container.arguments or ("train",))
 
 
-def _shell_script(plan: SandboxPlan) -> str:
+def _shell_script(plan: SandboxPlan, container: ContainerPlan) -> str:
     """Redirects the output to our pipe, then becomes the command.
 
     The pipe is opened for reading too: so a writer blocks while it is not read, and is never killed
@@ -125,9 +134,15 @@ def _shell_script(plan: SandboxPlan) -> str:
     """
     lines = [f"unset {_GROUP_SIGNALS}", f"exec </dev/null 1<>{OUTPUT} 2>&1"]
     if plan.log_variable:
-        lines.append(f"exec 3<{LOG}; export {plan.log_variable}=3")
+        # Not readable for every user of an image; the command can do without it.
+        lines.append(f"if [ -r {LOG} ]; then exec 3<{LOG}; export {plan.log_variable}=3; fi")
     if plan.umask is not None:
         lines.append(f"umask {plan.umask:04o}")
+    if container.prelude:
+        lines.append(container.prelude)
+    if container.fallback and not plan.command:
+        start = shlex.join(container.fallback)
+        lines.append(f'[ -z "$SAGEMAKER_PROGRAM" ] || command -v "$1" >/dev/null || exec {start}')
     missing = "'$1' cannot be started: the image has no such program"
     lines.append(f'command -v "$1" >/dev/null || {{ echo "{missing}"; exit 127; }}')
     return "\n".join([*lines, 'exec "$@"'])

@@ -11,17 +11,17 @@ import time
 from pathlib import Path
 from typing import Any
 
+from trackside.containers.engine_client import Engine, EngineError, EngineUnreachable
+from trackside.containers.job_containers import MARK_LABEL
 from trackside.errors import SandboxError
 from trackside.supervisor.container_init import PIPE, read_lost
 from trackside.supervisor.container_request import (
-    MARK_LABEL,
     ContainerPlan,
     container_request,
     follows_entrypoint,
     labels,
     own_network,
 )
-from trackside.supervisor.engine_client import Engine, EngineError, EngineUnreachable
 from trackside.supervisor.process_sandbox import (
     check_plan,
     declare_intent,
@@ -201,6 +201,8 @@ class ContainerSandbox(Sandbox):
             "request": container_request(plan, self._container, intent.mark, str(pipe)),
             "follows_entrypoint": follows_entrypoint(plan, self._container),
             "network": own_network(self._container),
+            "network_lock": self._container.network_lock,
+            "is_internal": self._container.is_internal,
             "adopts": has_started(folder),
             "root": root.pid if root else 0,
             "root_since": root.started if root else None,

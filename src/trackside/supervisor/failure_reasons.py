@@ -39,7 +39,7 @@ def record_end(
     folder: HostFolder,
     record: HostRecord,
     state: Exited | Lost,
-    exceeded: Callable[[], str],
+    exceeded: Callable[[Exited], str],
     was_requested: bool,
 ) -> None:
     """Write into the host's record how its script ended. `exceeded` names the limit that it was
@@ -59,7 +59,9 @@ def record_end(
         return
     record.tail = last_lines(log_tail(folder)[-TAIL_LINES:], TAIL_LENGTH)
     failing = code or state.code
-    record.failure = algorithm_error(reason(context, folder, state, failing, exceeded()), failing)
+    record.failure = algorithm_error(
+        reason(context, folder, state, failing, exceeded(state)), failing
+    )
     if state.out_of_memory:
         return
     ended_by = -code if code < 0 else code - 128 if code > 128 else 0

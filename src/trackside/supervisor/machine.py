@@ -6,6 +6,7 @@ Owns the thread and its interval; `machine_reading` reads counters, `machine_fig
 import logging
 import math
 import time
+from collections.abc import Callable
 from pathlib import Path
 from threading import Event, Thread
 from types import TracebackType
@@ -33,7 +34,12 @@ LEAST_SECONDS = 0.05
 
 
 def make_sampler(
-    spec: JobSpec, folder: HostFolder, host: str, root_pid: int | None, running_seconds: float
+    spec: JobSpec,
+    folder: HostFolder,
+    host: str,
+    root_pid: int | None,
+    running_seconds: float,
+    make_reader: Callable[[int], MachineReader] = MachineReader,
 ) -> "MachineSampler | None":
     """The sampler of this host for this job; None if there is nothing to sample."""
     if root_pid is None or not process_table.PRESENT:
@@ -46,6 +52,7 @@ def make_sampler(
         MinuteFiles(profile, folder.profiler_parts, host),
         profiler=spec.profiler,
         running_seconds=running_seconds,
+        make_reader=make_reader,
     )
 
 
@@ -64,9 +71,11 @@ class MachineSampler:
         *,
         profiler: Profiler | None = None,
         running_seconds: float = 0.0,
+        make_reader: Callable[[int], MachineReader] = MachineReader,
     ) -> None:
         """`running_seconds`: for how long the script has been running. Steps are its seconds."""
         self._root_pid = root_pid
+        self._make_reader = make_reader
         self._host = host
         self._folder = curves
         self._curves: EventFile | None = None
@@ -99,7 +108,7 @@ class MachineSampler:
 
     def _run(self) -> None:
         try:
-            reader = MachineReader(self._root_pid)
+            reader = self._make_reader(self._root_pid)
             try:
                 self._sample_on(reader)
             finally:

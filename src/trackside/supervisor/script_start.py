@@ -12,6 +12,7 @@ from trackside.records.layout import WORKING_FOLDER, Home, HostFolder
 from trackside.records.spec import JobSpec, Options
 from trackside.settings import EMBEDDED, Settings
 from trackside.supervisor.context import Context
+from trackside.supervisor.sandbox import Exited
 from trackside.system import control_group
 from trackside.system.control_group import ControlGroup
 
@@ -37,13 +38,7 @@ def toolkit_command(spec: JobSpec, settings: Settings) -> list[str]:
 def script_environment(context: Context, folder: HostFolder, master_port: int) -> dict[str, str]:
     spec, environ = context.spec, context.script_environ
     job = {
-        **_loggers({**environ, **spec.environment}),
-        "TRAINING_JOB_NAME": spec.name,
-        "TRAINING_JOB_ARN": job_arn(spec.name, region_of(environ)),
-        "SAGEMAKER_METRICS_DIRECTORY": "/opt/ml/output/metrics/sagemaker",
-        "AWS_REGION": region_of(environ),
-        "AWS_DEFAULT_REGION": region_of(environ),
-        **_endpoint(environ),
+        **contract_variables(spec, environ),
         # For the toolkit: the source is in place, requirements go into an overlay.
         "TRACKSIDE_HOME": str(context.settings.home),
         "TRACKSIDE_URL": EMBEDDED,  # the script's `s3://` is the same as the job's
@@ -51,21 +46,37 @@ def script_environment(context: Context, folder: HostFolder, master_port: int) -
         "TRACKSIDE_EXIT_RECORD": str(folder.exit_record),
         "TRACKSIDE_SOURCE_IN_PLACE": "1",
     }
-    if spec.debug_hook and (spec.debug_hook.collections or spec.debug_hook.parameters):
-        # Tensors were requested; an empty hook configuration is every SDK's default.
-        job["TRACKSIDE_CAPTURE"] = "auto"
-    if spec.debug_rules:
-        job["TRACKSIDE_CAPTURE_AGE"] = str(WATCHED_AGE_SECONDS)
     if len(spec.hosts) > 1:
         group = context.group
         if group.is_one_machine:
             job["TRACKSIDE_HOSTS_SHARED_MACHINE"] = "1"
         job["MASTER_ADDR"] = group.addresses[spec.hosts[0]]
         job["MASTER_PORT"] = str(master_port)
-    if spec.options.cores:
-        # Libraries count the machine's cores, and would start a thread for each.
-        environ = {"OMP_NUM_THREADS": str(spec.options.cores), **environ}
-    return {**environ, **job, **spec.environment}
+    return {**thread_variables(spec), **environ, **job, **spec.environment}
+
+
+def contract_variables(spec: JobSpec, environ: Mapping[str, str]) -> dict[str, str]:
+    """Those that do not depend on the sandbox. `environ` is what the script gets otherwise."""
+    job = {
+        **_loggers({**environ, **spec.environment}),
+        "TRAINING_JOB_NAME": spec.name,
+        "TRAINING_JOB_ARN": job_arn(spec.name, region_of(environ)),
+        "SAGEMAKER_METRICS_DIRECTORY": "/opt/ml/output/metrics/sagemaker",
+        "AWS_REGION": region_of(environ),
+        "AWS_DEFAULT_REGION": region_of(environ),
+        **_endpoint(environ),
+    }
+    if spec.debug_hook and (spec.debug_hook.collections or spec.debug_hook.parameters):
+        # Tensors were requested; an empty hook configuration is every SDK's default.
+        job["TRACKSIDE_CAPTURE"] = "auto"
+    if spec.debug_rules:
+        job["TRACKSIDE_CAPTURE_AGE"] = str(WATCHED_AGE_SECONDS)
+    return job
+
+
+def thread_variables(spec: JobSpec) -> dict[str, str]:
+    """Libraries count the machine's cores, and would start a thread for each."""
+    return {"OMP_NUM_THREADS": str(spec.options.cores)} if spec.options.cores else {}
 
 
 def _loggers(environ: Mapping[str, str]) -> dict[str, str]:
@@ -102,6 +113,20 @@ def _endpoint(environ: Mapping[str, str]) -> dict[str, str]:
     return {}
 
 
+def limits_text(options: Options) -> dict[str, str]:
+    """The requested limits in words."""
+    cores, memory_gb = options.cores, options.memory_gb
+    texts = {"cores": f"{cores} core{'s' * (cores != 1)}", "memory": f"{memory_gb} GB of memory"}
+    return {kind: text for kind, text in texts.items() if (cores if kind == "cores" else memory_gb)}
+
+
+def memory_exceeded(memory_gb: int) -> str:
+    return (
+        f"OutOfMemory: the script used more than the limit of {memory_gb} GB of memory that its "
+        "job asked for, and the kernel killed it. "
+    )
+
+
 class ScriptLimits:
     """How much of the machine a script may use, enforced by the kernel through a control group.
     Where none can be created, the request is only counted, by a server's queue, and the host's
@@ -109,6 +134,7 @@ class ScriptLimits:
 
     def __init__(self, options: Options, folder: HostFolder, nonce: str) -> None:
         """`nonce` names the group: it is unique per sandbox."""
+        self._options = options
         self._cores, self._memory_gb = options.cores, options.memory_gb or None
         self._path = folder.control_group
         self._name = _GROUP_PREFIX + nonce
@@ -126,11 +152,9 @@ class ScriptLimits:
         if self._group is None:
             self._group = self._made()
             durable.write_record(self._path, self._group)
-        kept = {
-            f"{self._cores} core{'s' * (self._cores != 1)}": (self._cores, self._group.cpu),
-            f"{self._memory_gb} GB of memory": (self._memory_gb, self._group.memory),
-        }
-        requested = {text: folder for text, (value, folder) in kept.items() if value}
+        texts_of = limits_text(self._options)
+        folders = {"cores": self._group.cpu, "memory": self._group.memory}
+        requested = {text: folders[kind] for kind, text in texts_of.items()}
         enforced = " and ".join(text for text, folder in requested.items() if folder)
         counted = " and ".join(text for text, folder in requested.items() if not folder)
         texts = [f"Limited to {enforced}."] if enforced else []
@@ -138,14 +162,11 @@ class ScriptLimits:
             texts.append(f"{counted}: counted, not enforced, as no control group can be made here.")
         return " ".join(texts)
 
-    def exceeded(self) -> str:
+    def exceeded(self, state: Exited) -> str:
         """A sentence about a script that was ended because it used too much; else empty."""
         if self._group is None or not self._group.memory or not self._group.num_killed:
             return ""
-        return (
-            f"OutOfMemory: the script used more than the limit of {self._memory_gb} GB of memory "
-            "that its job asked for, and the kernel killed it. "
-        )
+        return memory_exceeded(self._memory_gb or 0)
 
     def end(self) -> None:
         """The script is over: remove the group, and kill processes left in it."""

@@ -20,7 +20,8 @@ from trackside.system.run_as import JobUser, find_user
 PLACE = "/opt/.trackside"
 """Where the script sees `HostFolder.private`."""
 _TEMPORARY = {"/tmp": "tmp", "/var/tmp": "var-tmp"}
-_HOME = "home"
+HOME = "home"
+"""The name of a home in it, for users that have none."""
 _OVERLAYS = "overlays"
 _OURS = ("TMPDIR", "XDG_RUNTIME_DIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")
 """Variables that point to folders of the supervisor's user."""
@@ -37,7 +38,7 @@ class UserFolders:
 
     def make(self) -> None:
         """Create them, and hand over the script's layout. May be repeated before its start."""
-        for name in (*_TEMPORARY.values(), _HOME, _OVERLAYS):
+        for name in (*_TEMPORARY.values(), HOME, _OVERLAYS):
             (self.folder.private / name).mkdir(parents=True, exist_ok=True)
         self.overlays.mkdir(parents=True, exist_ok=True)
         for path in (self.folder.ml, self.folder.mounts, self.folder.private):
@@ -60,7 +61,7 @@ class UserFolders:
 
     def environment(self, given: Mapping[str, str]) -> dict[str, str]:
         """The given environment, with this user's own values instead of ours."""
-        home = self.user.home if self.has_home and self.user.home else f"{PLACE}/{_HOME}"
+        home = self.user.home if self.has_home and self.user.home else f"{PLACE}/{HOME}"
         kept = {name: value for name, value in given.items() if name not in _OURS}
         return kept | {
             "HOME": home,

@@ -123,9 +123,23 @@ def clear(name: str) -> None:
             _empty(f"{parent}/{name}")
 
 
-def _hierarchies(proc: str) -> Iterator[_Hierarchy]:
+def groups_of(pid: int) -> dict[str, str]:
+    """The folders of a process's groups, by controller; `""` is that of version 2, if there is one.
+    Empty when the process is gone."""
+    if not process_table.read(f"/proc/{pid}/cgroup"):
+        return {}
+    found: dict[str, str] = {}
+    for hierarchy in _hierarchies(_PROC, process=f"/proc/{pid}"):
+        found |= dict.fromkeys(hierarchy.controllers, hierarchy.own)
+        if hierarchy.is_unified:
+            found[""] = hierarchy.own
+    return found
+
+
+def _hierarchies(proc: str, process: str = "") -> Iterator[_Hierarchy]:
+    """As `proc` has them mounted, with the groups of `process`, which is the same by default."""
     own = {}
-    for line in process_table.read(f"{proc}/cgroup").decode().splitlines():
+    for line in process_table.read(f"{process or proc}/cgroup").decode().splitlines():
         _, names, path = line.split(":", 2)
         own[names] = path
     for line in process_table.read(f"{proc}/mountinfo").decode(errors="replace").splitlines():

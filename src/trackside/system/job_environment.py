@@ -43,6 +43,12 @@ def of_server(environ: Mapping[str, str], passed_on: Iterable[str] = ()) -> dict
     return {**inherited, **json.loads(environ.get(GIVEN) or "{}")}
 
 
+def of_job(environ: Mapping[str, str], passed_on: Iterable[str]) -> dict[str, str]:
+    """For a container: only what was given to the job, and the variables named by `passed_on`."""
+    passed = {name: environ[name] for name in passed_on if name in environ}
+    return {**passed, **json.loads(environ.get(GIVEN) or "{}")}
+
+
 def _is_withheld(name: str, value: str) -> bool:
     if name in _NO_SECRET:
         return False

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from threading import Event, Thread
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from trackside.errors import TracksideError
 
@@ -60,7 +60,7 @@ class Worker:
         self._closing = Event()
         self._thread = Thread(target=self._run, name=name, daemon=True)
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "Worker":
         self.start()
         return self
 

@@ -4,6 +4,8 @@ Derived from the exit code and the end of the process's output. `tracebacks` fin
 `disk_failure` disk problems; the caller masks secrets.
 """
 
+from __future__ import annotations
+
 import re
 import signal
 from collections.abc import Sequence
@@ -65,7 +67,7 @@ class ProcessFailure:
     def text(self) -> str:
         return "\n".join((self.sentence, *self.evidence))
 
-    def because(self, sentence: str) -> "ProcessFailure":
+    def because(self, sentence: str) -> ProcessFailure:
         """The same end, with its cause."""
         return ProcessFailure(sentence, self.evidence, self.sentence)
 

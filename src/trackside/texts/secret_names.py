@@ -1,5 +1,7 @@
 """Recognizes names and values that look secret, and masks them."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterable, Sequence
 
@@ -48,10 +50,10 @@ def mask_text(text: str, secrets: Iterable[str]) -> str:
 
 def hide_in_arguments(arguments: Sequence[str]) -> list[str]:
     """A program's arguments as they may be shown: `--token ***`, `--token=***`, `hub.token=***`."""
-    parts = zip(arguments, _secret_parts(arguments), strict=True)
+    parts = map(_secret_part, ["", *arguments], arguments)
     return [
-        f"{text.removesuffix(secret)}{MASK}" if secret else hide_passwords(text)
-        for text, secret in parts
+        f"{text[: -len(secret)]}{MASK}" if secret else hide_passwords(text)
+        for text, secret in zip(arguments, parts)  # noqa: B905 for older Pythons in containers
     ]
 
 
@@ -61,7 +63,7 @@ def secrets_in_arguments(arguments: Sequence[str]) -> list[str]:
 
 def _secret_parts(arguments: Sequence[str]) -> list[str]:
     """For each argument its secret suffix; "" for most."""
-    return [_secret_part(*pair) for pair in zip(["", *arguments], arguments, strict=False)]
+    return list(map(_secret_part, ["", *arguments], arguments))
 
 
 def _secret_part(before: str, argument: str) -> str:

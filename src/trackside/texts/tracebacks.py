@@ -4,6 +4,8 @@ Output of ranks is separated by the prefixes of torchrun and mpirun. `process_fa
 message.
 """
 
+from __future__ import annotations
+
 import os
 import re
 from collections.abc import Sequence
@@ -50,7 +52,8 @@ class Frame:
 
     def place(self, code: str) -> str:
         """`train.py:41 in main`, by the name that the user knows."""
-        path = self.path.removeprefix(f"{code.rstrip('/')}/")
+        below = f"{code.rstrip('/')}/"
+        path = self.path[len(below) :] if self.path.startswith(below) else self.path
         if found := _LIBRARY.match(path):
             path = path[found.end() :]
         return f"{path}:{self.line}" + (f" in {self.function}" if self.function else "")
@@ -65,7 +68,7 @@ class Raised:
     frames: tuple[Frame, ...]
     link: str = ""
     """What `cause` is: "caused by", or "while handling"."""
-    cause: "Raised | None" = None
+    cause: Raised | None = None
 
     def frame(self, code: str) -> Frame | None:
         """The innermost of the user's own; if all are in libraries, the innermost."""
@@ -187,7 +190,7 @@ def _frames(lines: Sequence[str]) -> list[Frame]:
     return frames
 
 
-def _frame(found: "re.Match[str]", source: str = "") -> Frame:
+def _frame(found: re.Match[str], source: str = "") -> Frame:
     return Frame(found["path"], int(found["line"]), found["function"] or "", source)
 
 

@@ -1,5 +1,7 @@
 """Cuts text to a length: at words and complete lines, each cut marked with an ellipsis."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Sequence
 

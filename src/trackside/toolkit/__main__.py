@@ -3,6 +3,8 @@
 The exit status is 0 only if the script itself succeeded.
 """
 
+from __future__ import annotations
+
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -80,7 +82,7 @@ def _train(job: Job, signals: StopSignals) -> None:
             upload.close()
 
 
-def _upload(job: Job) -> "IntermediateUpload | None":
+def _upload(job: Job) -> IntermediateUpload | None:
     if job.s3_output is None:
         return None
     from trackside.toolkit.intermediate import start_upload  # on other platforms only
@@ -142,10 +144,13 @@ def _variables(job: Job, interpreter: Interpreter) -> dict[str, str]:
     overlay = interpreter.overlay
     paths = [*sys.path, *_packages_of(overlay)]
     return script_variables(
-        accepted(sm_variables(job.environment, job.arguments)) | job.exports,
+        {**accepted(sm_variables(job.environment, job.arguments)), **job.exports},
         code=job.code_dir,
         ahead=[WATCHING] if job.settings.is_watched else [],
-        aliases=[folder for name, folder in ALIASES.items() if not _is_installed(name, paths)],
+        aliases=[
+            *(folder for name, folder in ALIASES.items() if not _is_installed(name, paths)),
+            *([job.settings.library] if job.settings.library else []),
+        ],
         programs=interpreter.programs or ([os.path.join(overlay, "bin")] if overlay else []),
     )
 

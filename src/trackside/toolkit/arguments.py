@@ -3,6 +3,8 @@
 Byte for byte what `sagemaker-training` does; docs/toolkit.md shows the table.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple

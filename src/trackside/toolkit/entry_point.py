@@ -1,5 +1,7 @@
 """The user's entry point: its kind, whether its name is valid, how it is started."""
 
+from __future__ import annotations
+
 import os
 import re
 from collections.abc import Sequence
@@ -53,24 +55,21 @@ class EntryPoint(NamedTuple):
 
     def command(self, python: str, arguments: Sequence[str]) -> list[str]:
         """To be run in the code folder."""
-        match self.kind:
-            case Kind.PROGRAM:
-                return [python, "--", self.name, *arguments]
-            case Kind.MODULE:
-                return [python, "-m", self.name, *arguments]
-            case Kind.GIVEN:
-                return [self.name, *arguments]
-            case Kind.PACKAGE:
-                return [python, "-m", self.module, *arguments]
-            case Kind.COMMAND:
-                shell = ["/bin/sh"] if self.needs_shell else []
-                return [*shell, f"./{self.name}", *arguments]
+        if self.kind is Kind.PROGRAM:
+            return [python, "--", self.name, *arguments]
+        if self.kind in (Kind.MODULE, Kind.PACKAGE):
+            return [python, "-m", self.module, *arguments]
+        if self.kind is Kind.GIVEN:
+            return [self.name, *arguments]
+        shell = ["/bin/sh"] if self.needs_shell else []
+        return [*shell, f"./{self.name}", *arguments]
 
     @property
     def module(self) -> str:
         if self.kind is Kind.MODULE:
             return self.name
-        return self.name.removesuffix(".py").replace("/", ".")
+        name = self.name[:-3] if self.name.endswith(".py") else self.name
+        return name.replace("/", ".")
 
 
 def find_entry_point(name: str | None, code: str) -> EntryPoint:
@@ -96,7 +95,7 @@ def _checked(name: str | None) -> str:
             "No entry point is named. Set the variable SAGEMAKER_PROGRAM or the hyperparameter "
             "sagemaker_program to a file of the source, for example 'train.py'."
         )
-    relative = name.removeprefix("./")
+    relative = name[2:] if name.startswith("./") else name
     if _NAME.fullmatch(relative) and not {".", ".."} & set(relative.split("/")):
         return relative
     strange = "".join(sorted(set(_ALLOWED.sub("", name))))

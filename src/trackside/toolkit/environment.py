@@ -4,6 +4,8 @@ The toolkit's only reader of os.environ; variables.py makes the SM_* texts. Reco
 tuples: dataclasses would cost every job 6 ms of import time.
 """
 
+from __future__ import annotations
+
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -63,6 +65,8 @@ class Settings(NamedTuple):
     overlays: str | None
     """TRACKSIDE_OVERLAYS: folder of environments for requirements; without it pip installs into
     the running interpreter."""
+    library: str | None
+    """TRACKSIDE_LIBRARY: the folder that a container has this package in, where nothing else is."""
     exit_record: str | None
     """TRACKSIDE_EXIT_RECORD: the file to write the script's own exit code to."""
     shares_machine: bool
@@ -126,7 +130,7 @@ class Environment(NamedTuple):
         requested = self.additional_framework_parameters.get(
             "sagemaker_mpi_num_of_processes_per_host"
         )
-        if isinstance(requested, int | float | str) and requested:
+        if isinstance(requested, (int, float, str)) and requested:
             return int(requested)
         return self.num_gpus or self.num_neurons or 1
 
@@ -182,6 +186,7 @@ def read_settings() -> Settings:
         argument_order=_choice(variables, "TRACKSIDE_ARGUMENT_ORDER", "sorted", "request"),
         host_wait_seconds=_seconds(variables, "TRACKSIDE_HOST_WAIT_SECONDS", HOST_WAIT_SECONDS),
         overlays=variables.get("TRACKSIDE_OVERLAYS") or None,
+        library=variables.get("TRACKSIDE_LIBRARY") or None,
         exit_record=exit_record(),
         shares_machine=_is_on(variables, "TRACKSIDE_HOSTS_SHARED_MACHINE"),
         master_address=variables.get("MASTER_ADDR") or None,
@@ -329,7 +334,7 @@ def _environment(
         master_hostname=master,
         model_dir=os.path.join(base, "model"),
         module_dir=str(source) if source else code_dir(base),
-        module_name=program.removesuffix(".py"),
+        module_name=program[:-3] if program.endswith(".py") else program,
         network_interface_name=to_text(resources.get("network_interface_name")) or "eth0",
         num_cpus=machine.num_cpus(),
         num_gpus=machine.num_gpus(settings.visible_gpus),
@@ -377,7 +382,7 @@ def _distributed_groups(framework: dict[str, object], current: str) -> list[str]
 def _log_level(given: object) -> int:
     if isinstance(given, str):
         return _LOG_LEVELS.get(given.strip().upper(), 20)
-    return int(given) if isinstance(given, int | float) else 20
+    return int(given) if isinstance(given, (int, float)) else 20
 
 
 def _list(value: object) -> list[object]:

@@ -3,6 +3,8 @@
 `explain_end` and `disk_failure` find why a script failed, `pip_failure` why pip did.
 """
 
+from __future__ import annotations
+
 import os
 import traceback
 
@@ -29,9 +31,10 @@ def compose(failed: BaseException, secrets: list[str]) -> str:
         return _command_text(failed, secrets)
     if isinstance(failed, TracksideError) or _is_client_error(failed):
         return shortened(mask_text(str(failed), secrets), LONGEST)
-    last = mask_text("".join(traceback.format_exception_only(failed)).strip(), secrets)
+    kind, trace = type(failed), failed.__traceback__  # an older Python does not find them itself
+    last = mask_text("".join(traceback.format_exception_only(kind, failed)).strip(), secrets)
     head = f"Framework Error: {shortened(last, LONGEST // 2)}\n"
-    whole = mask_text("".join(traceback.format_exception(failed)).strip(), secrets)
+    whole = mask_text("".join(traceback.format_exception(kind, failed, trace)).strip(), secrets)
     return head + last_lines(whole.splitlines(), LONGEST - len(head))
 
 

@@ -1,5 +1,7 @@
 """Waits until the job's hosts are reachable: names resolve, ports accept connections."""
 
+from __future__ import annotations
+
 import socket
 import time
 from collections.abc import Callable, Sequence

@@ -4,6 +4,8 @@ In a container pip changes the running interpreter, as on SageMaker. If the inte
 user (TRACKSIDE_OVERLAYS is set), everything goes into an overlay.
 """
 
+from __future__ import annotations
+
 import os
 import shutil
 import subprocess
@@ -92,8 +94,9 @@ def _filler(kind: str, wanted: list[str], signals: StopSignals) -> Callable[[str
 
 
 def _pip(kind: str, where: list[str], wanted: list[str], signals: StopSignals) -> None:
-    # -P: a file of the source with the name of a pip module must not replace it.
-    command = [sys.executable, "-P", "-m", "pip", *where, "install", *wanted]
+    # A file of the source with the name of a pip module must not replace it.
+    safe = "-P" if sys.version_info >= (3, 11) else "-I"
+    command = [sys.executable, safe, "-m", "pip", *where, "install", *wanted]
     log.info(f"Installing: {' '.join(command)}")
     quiet = {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_ROOT_USER_ACTION": "ignore"}
     began = time.monotonic()

@@ -1,5 +1,7 @@
 """Chooses how the script is started: directly, by torchrun, or by mpirun."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Sequence
 from enum import Enum

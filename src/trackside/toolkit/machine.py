@@ -1,5 +1,7 @@
 """The resources of this job: CPUs, accelerators, the cgroup's limits and records."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple

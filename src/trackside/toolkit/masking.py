@@ -1,6 +1,8 @@
 """Masks secrets in the toolkit's output: values with secret names, passwords in addresses."""
 
-from collections.abc import Mapping, Sequence
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
 
 from trackside.texts.secret_names import MASK, hidden, hide_passwords, looks_secret
 
@@ -8,7 +10,7 @@ from trackside.texts.secret_names import MASK, hidden, hide_passwords, looks_sec
 def mask_arguments(arguments: Sequence[str]) -> list[str]:
     """Name and value pairs, as to_arguments makes them, without the secret values."""
     shown: list[str] = []
-    for name, value in zip(arguments[::2], arguments[1::2], strict=True):
+    for name, value in _pairs(arguments):
         shown += [name, hidden(name, value)]
     return shown
 
@@ -20,7 +22,11 @@ def mask_mapping(values: Mapping[str, object]) -> dict[str, object]:
 
 
 def secret_values(arguments: Sequence[str]) -> list[str]:
-    return [v for n, v in zip(arguments[::2], arguments[1::2], strict=True) if looks_secret(n)]
+    return [value for name, value in _pairs(arguments) if looks_secret(name)]
+
+
+def _pairs(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
+    return zip(arguments[::2], arguments[1::2])  # noqa: B905 for older Pythons in containers
 
 
 def _mask_value(value: object) -> object:

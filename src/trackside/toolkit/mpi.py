@@ -4,6 +4,8 @@ Between machines mpirun and the result use ssh, as in SageMaker's images. If all
 of one machine, all ranks are the master's children and no ssh is needed.
 """
 
+from __future__ import annotations
+
 import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence

@@ -4,6 +4,8 @@ On one machine through a local socket; between machines over ssh, which mpirun n
 users of a machine are neither notified nor trusted.
 """
 
+from __future__ import annotations
+
 import os
 import shlex
 import shutil
@@ -193,7 +195,7 @@ def _is_of_this_user(connection: socket.socket) -> bool:
     return bool(_CREDENTIALS.unpack(credentials)[1] == os.geteuid())
 
 
-def _start_sshd() -> "subprocess.Popen[bytes] | None":
+def _start_sshd() -> subprocess.Popen[bytes] | None:
     if accepts("127.0.0.1", _SSH_PORT):
         return None
     if not os.access(_SSHD, os.X_OK):

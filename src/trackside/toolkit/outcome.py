@@ -3,6 +3,8 @@
 Nothing here raises: the exit status is what counts, and a full disk must not change it.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import sys

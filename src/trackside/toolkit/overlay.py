@@ -3,6 +3,8 @@
 A cached overlay is valid once its marker exists; an incomplete build is rebuilt.
 """
 
+from __future__ import annotations
+
 import fcntl
 import os
 import re

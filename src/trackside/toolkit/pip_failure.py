@@ -1,5 +1,7 @@
 """Why pip failed to install the requirements: the requirement, and pip's reason, once."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Sequence
 
@@ -91,7 +93,7 @@ def _last_of_build(lines: Sequence[str]) -> str:
     return compiler or (output[-1] if output else "")
 
 
-def _first(pattern: "re.Pattern[str]", texts: Sequence[str]) -> "re.Match[str] | None":
+def _first(pattern: re.Pattern[str], texts: Sequence[str]) -> re.Match[str] | None:
     return next((found for text in texts if (found := pattern.search(text))), None)
 
 

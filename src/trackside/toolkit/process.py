@@ -4,6 +4,8 @@ The command's output is passed on byte for byte; the end of its standard error i
 failure text.
 """
 
+from __future__ import annotations
+
 import os
 import select
 import signal
@@ -265,7 +267,7 @@ def _reap(leader: int) -> int | None:
             if pid == 0:
                 break
             if pid == leader:
-                code = os.waitstatus_to_exitcode(status)
+                code = -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
     return code
 
 

@@ -3,6 +3,8 @@
 pip installs; overlay.py decides where.
 """
 
+from __future__ import annotations
+
 import hashlib
 import os
 import re

@@ -1,5 +1,7 @@
 """Runs the user's script: logs the command, waits for its end, and raises its failure."""
 
+from __future__ import annotations
+
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence

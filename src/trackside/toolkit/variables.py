@@ -3,6 +3,8 @@
 Beyond it: names that shells cannot read get an alias, and what the kernel would reject is left out.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 
 from trackside.errors import ToolkitError
@@ -39,9 +41,9 @@ def sm_variables(environment: Environment, arguments: list[str]) -> dict[str, st
     values["SM_USER_ARGS"] = arguments
     values["SM_TRAINING_ENV"] = described
     named = _named("SM_CHANNEL_", environment.channel_input_dirs)
-    named |= _named("SM_HP_", environment.hyperparameters)
-    texts = {name: to_text(value) for name, value in (values | named).items()}
-    return _shell_aliases(named, texts) | texts
+    named.update(_named("SM_HP_", environment.hyperparameters))
+    texts = {name: to_text(value) for name, value in {**values, **named}.items()}
+    return {**_shell_aliases(named, texts), **texts}
 
 
 def accepted(variables: Mapping[str, str]) -> dict[str, str]:
@@ -62,8 +64,10 @@ def accepted(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def check_arguments(arguments: Sequence[str]) -> None:
-    for before, text in zip(["", *arguments], arguments, strict=False):
+    before = ""
+    for text in arguments:
         _encoded(before or text, text)
+        before = text
 
 
 def _named(prefix: str, values: Mapping[str, object]) -> dict[str, object]:

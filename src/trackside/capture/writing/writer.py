@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Condition, RLock, Thread
 from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from trackside.capture.exceptions import SMDebugRuntimeError, SMDebugTypeError, SMDebugValueError
 from trackside.capture.trial_layout import (
@@ -111,7 +111,7 @@ class SegmentWriter:
         self._thread = Thread(target=self._run, name="trackside-capture", daemon=True)
         self._thread.start()
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "SegmentWriter":
         return self
 
     def __exit__(

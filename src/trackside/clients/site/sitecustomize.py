@@ -1,5 +1,5 @@
-"""Put on PYTHONPATH by `trackside env`: AWS clients use the Trackside server, TensorBoard reads
-whole buckets, and `smdebug` is Trackside's.
+"""Put on PYTHONPATH by `trackside env`: AWS clients and SageMaker's Local Mode use the Trackside
+server, TensorBoard reads whole buckets, and `smdebug` is Trackside's.
 
 Every version of Python runs a module of this name at start-up, so this one needs only 3.7 and
 imports lazily. The next `sitecustomize` on the path still runs.
@@ -21,6 +21,7 @@ _HERE = os.path.dirname(os.path.realpath(__file__))
 _ADDITIONS = {
     "botocore.handlers": "redirect",
     "awscli.botocore.handlers": "redirect",
+    "sagemaker.local.local_session": "local_session",
     "tensorboard.compat.tensorflow_stub.io.gfile": "whole_buckets",
 }
 """By module name: the file beside this folder that patches the module when it is loaded."""

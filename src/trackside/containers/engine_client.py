@@ -1,4 +1,4 @@
-"""A small client of the Docker Engine API for container sandboxes, over a Unix socket.
+"""A small client of the Docker Engine API, over a Unix socket.
 
 One HTTP/1.0 request per connection: so a response ends where its connection ends. Runs inside the
 sandbox's init, so it imports nothing slow: http.client takes five times as long to load as the
@@ -11,8 +11,8 @@ import socket
 
 TYPE_CHECKING = False  # importing typing takes milliseconds
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
+    from collections.abc import Generator, Mapping
+    from typing import Any, BinaryIO
 
 ANSWER_SECONDS = 60.0
 """Timeout of one call. Creating or starting a container is slow on a busy machine."""
@@ -46,6 +46,7 @@ def find_engine(environ: "Mapping[str, str]") -> str:
         f"{runtime}/docker.sock",  # without root
         f"{home}/.docker/run/docker.sock",  # Docker Desktop
         f"{runtime}/podman/podman.sock",
+        "/run/podman/podman.sock",
     )
     return _UNIX + next((place for place in places if os.path.exists(place)), places[0])
 
@@ -82,21 +83,69 @@ class Engine:
     ) -> socket.socket:
         """A connection on which the response will arrive; the engine closes it at the end."""
         data = b"" if body is None else json.dumps(body).encode()
-        head = (
-            f"{method} {_target(path, query)} HTTP/1.0\r\nHost: docker\r\n"
-            f"Content-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n"
-        )
-        connection = socket.socket(socket.AF_UNIX)
-        connection.settimeout(ANSWER_SECONDS)
+        head = _head(method, path, query, {"Content-Type": "application/json"}, len(data))
+        connection = self._connect()
         try:
-            connection.connect(self._socket_path())
-            connection.sendall(head.encode() + data)
+            connection.sendall(head + data)
         except OSError as error:
             connection.close()
             raise EngineUnreachable(self._silence(error)) from error
-        except EngineError:
+        return connection
+
+    def stream(
+        self,
+        path: str,
+        query: "Mapping[str, object]",
+        headers: "Mapping[str, str]",
+        archive: "BinaryIO | None" = None,
+    ) -> "Generator[Any, None, None]":
+        """POST, and the response's JSON lines as they arrive, however long that takes. `archive` is
+        a tar file to send.
+
+        Closing the iterator closes the connection, and so ends what the engine does.
+        """
+        size = 0 if archive is None else os.fstat(archive.fileno()).st_size
+        connection = self._connect()
+        try:
+            connection.settimeout(None)
+            try:
+                connection.sendall(_head("POST", path, query, headers, size))
+                if archive is not None:
+                    connection.sendfile(archive)
+            except (BrokenPipeError, ConnectionResetError):
+                pass  # rejected before all of it was read: the response says why
+            with connection.makefile("rb") as answer:
+                yield from self._read_lines(answer)
+        except OSError as error:
+            # An engine that closes with some of the archive unread has sent its whole response.
+            if archive is None or not isinstance(error, ConnectionResetError):
+                raise EngineUnreachable(self._silence(error)) from error
+        finally:
             connection.close()
-            raise
+
+    def _read_lines(self, answer: "BinaryIO") -> "Generator[Any, None, None]":
+        words = answer.readline().split(b" ", 2)
+        if len(words) < 2 or not words[1].isdigit():
+            raise EngineUnreachable(self._broken_off)
+        while answer.readline().strip():
+            pass  # headers
+        if int(words[1]) >= 400:
+            raise EngineRefused(int(words[1]), _message(answer.read()))
+        for line in answer:
+            try:
+                yield json.loads(line)
+            except ValueError as error:
+                raise EngineUnreachable(self._broken_off) from error
+
+    def _connect(self) -> socket.socket:
+        path = self._socket_path()
+        connection = socket.socket(socket.AF_UNIX)
+        connection.settimeout(ANSWER_SECONDS)
+        try:
+            connection.connect(path)
+        except OSError as error:
+            connection.close()
+            raise EngineUnreachable(self._silence(error)) from error
         return connection
 
     def image(self, name: str) -> "Any":
@@ -140,15 +189,20 @@ class Engine:
             return error.status != 404
         return True
 
-    def make_network(self, name: str, labels: "Mapping[str, str]") -> None:
+    def make_network(
+        self, name: str, labels: "Mapping[str, str]", *, is_internal: bool = False
+    ) -> None:
         """A bridge on which containers find each other by name, unless one exists.
 
-        Hosts that start at the same time may create several of that name: the first by id is kept.
+        Engines accept several networks of one name, and would put each host on another: so callers
+        that may run at the same time hold a lock.
         """
         if not self._networks(name):
-            self.call("POST", "/networks/create", body={"Name": name, "Labels": dict(labels)})
-            for extra in self._networks(name)[1:]:
-                _unless_gone(lambda extra=extra: self.call("DELETE", f"/networks/{extra}"), 403)
+            body = {"Name": name, "Labels": dict(labels), "Internal": is_internal}
+            self.call("POST", "/networks/create", body=body)
+
+    def has_network(self, name: str) -> bool:
+        return bool(self._networks(name))
 
     def remove_network(self, name: str) -> None:
         """Unless a container is still on it."""
@@ -175,8 +229,9 @@ class Engine:
             )
         why = error.strerror or "it does not answer"
         return (
-            f"No Docker engine at {self.address}: {why}. Start one by `sudo systemctl start "
-            "docker`, or name its socket by DOCKER_HOST. Jobs without an image need none."
+            f"No Docker engine at {self.address}: {why}. Start one by `sudo systemctl start docker`"
+            " (`sudo apt install docker.io` brings it; for Podman, `systemctl --user start "
+            "podman.socket`), or name its socket by DOCKER_HOST. Jobs without an image need none."
         )
 
     def _read(self, answer: bytes, *, has_body: bool) -> "Any":
@@ -198,6 +253,18 @@ class Engine:
     @property
     def _broken_off(self) -> str:
         return f"The Docker engine at {self.address} broke off its answer."
+
+
+def _head(
+    method: str,
+    path: str,
+    query: "Mapping[str, object] | None",
+    headers: "Mapping[str, str]",
+    size: int,
+) -> bytes:
+    lines = [f"{method} {_target(path, query)} HTTP/1.0", "Host: docker"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    return "\r\n".join([*lines, f"Content-Length: {size}", "", ""]).encode()
 
 
 def _target(path: str, query: "Mapping[str, object] | None") -> str:

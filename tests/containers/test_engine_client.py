@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.docker_engine import SHELL, docker_engine
-from trackside.supervisor.engine_client import (
+from trackside.containers.engine_client import (
     Engine,
     EngineRefused,
     EngineUnreachable,
