@@ -34,7 +34,7 @@ def test_in_the_folders_of_another_user_s_job_may_be_links_so_storage_is_read(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
-def test_a_word_for_another_user_s_hook_goes_nowhere_else(
+def test_a_request_to_another_user_s_hook_is_written_nowhere_else(
     make_job: MakeJob, tmp_path: Path
 ) -> None:
     job = make_job(DebugHookConfig=RING)

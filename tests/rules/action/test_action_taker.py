@@ -128,7 +128,7 @@ def test_a_script_s_link_does_not_lead_the_evaluator_astray(make_job: MakeJob, t
     assert not (folder / RECORDER_REQUEST).is_symlink()
 
 
-def test_the_flight_recorder_is_asked_for_by_its_file(make_job: MakeJob):
+def test_the_flight_recorder_is_requested_by_its_file(make_job: MakeJob):
     hook = {"S3OutputPath": "s3://bucket/debug", "HookParameters": {"ring": "20"}}
     job = make_job(DebugHookConfig=hook)
     assert outcome(job, {"name": "save_flight_recorder"})[0] == "done"
@@ -328,7 +328,7 @@ def is_signed(headers: dict[str, str], body: bytes, secret: bytes) -> bool:
     return headers.get("X-Trackside-Signature") == f"sha256={signed}"
 
 
-def test_the_operator_s_secret_signs_nothing_for_somebody_else_s_address(
+def test_the_operator_s_secret_signs_no_request_to_a_user_s_address(
     make_job: MakeJob, hooks: Hooks
 ):
     job = make_job(settings={"TRACKSIDE_WEBHOOK_SECRET": "hush"})
