@@ -156,7 +156,7 @@ def test_other_kinds_are_the_librarys():
         Longer(1).z = 4  # type: ignore[misc]
 
 
-def test_whoever_imports_it_makes_such_records():
+def test_importing_modules_use_its_dataclass():
     """Where it brings nothing, the library's own is used."""
     source = Path(trackside.__file__).parent
     for path in source.rglob("*.py"):

@@ -59,6 +59,14 @@ def test_there_is_one_version():
     assert "version" in metadata.dynamic, "src/trackside/__init__.py has it alone"
 
 
+def test_the_changelog_has_the_heading_that_a_release_requires():
+    """`.ci/release` refuses to build without it."""
+    found = re.search(r'^grep -q "(.+)" CHANGELOG\.md', (PROJECT / ".ci/release").read_text(), re.M)
+    assert found
+    heading = found[1].replace("$version", re.escape(trackside.__version__))
+    assert re.search(heading, (PROJECT / "CHANGELOG.md").read_text(), re.MULTILINE)
+
+
 def test_importing_trackside_does_not_read_its_metadata():
     code = "import sys, trackside; assert trackside.__version__; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

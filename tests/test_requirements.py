@@ -72,7 +72,7 @@ def test_every_pin_has_a_version_and_hashes_and_names_no_place(path: Path):
         ("clients-3", "server"),
     ],
 )
-def test_what_pyproject_asks_for_is_pinned(file: str, extra: str):
+def test_requirements_of_pyproject_are_pinned(file: str, extra: str):
     pinned = pins(file)
     wanted = asked_for(extra) | asked_for_beside("build")
     if (PROJECT / "requirements" / f"{file}.in").exists():
@@ -117,7 +117,7 @@ def test_a_file_with_another_hash_is_refused_with_a_way_out(tmp_path: Path):
     [("*ensurepip*", "apt-get install python3-venv"), ("*version_info*", "needs Python 3.11")],
     ids=["without venv", "too old"],
 )
-def test_a_python_that_will_not_do_is_said_to_be_one(tmp_path: Path, refuses: str, words: str):
+def test_an_unsupported_python_is_named_in_the_error(tmp_path: Path, refuses: str, words: str):
     """Debian's lacks what makes environments until another package is installed."""
     python = tmp_path / "python3"
     lines = ("#!/bin/sh", f'case "$*" in {refuses}) echo 3.10.2; exit 1;; esac')

@@ -52,7 +52,7 @@ def test_an_unknown_isolation_is_refused():
         Settings.load({"TRACKSIDE_ISOLATION": "docker"})
 
 
-def test_what_an_embedded_job_starts_looks_for_no_server():
+def test_processes_of_an_embedded_job_use_no_server():
     given = {"TRACKSIDE_URL": "http://x:1", "TRACKSIDE_SECRET_ACCESS_KEY": "s"}
     settings = Settings.load({**given, "TRACKSIDE_PROFILE": "ci"})
     assert not settings.runs_here

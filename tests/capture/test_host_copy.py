@@ -52,7 +52,7 @@ def test_unused_sizes_are_evicted_for_used_ones(monkeypatch):
     ],
     ids=["transposed", "turned", "part", "expanded", "channels last"],
 )
-def test_a_copy_is_equal_however_its_source_lies_in_memory(source):
+def test_a_copy_is_equal_for_every_memory_layout_of_its_source(source):
     copy = HostCopies().copy(source)
     assert torch.equal(copy, source)
     assert copy.shape == source.shape

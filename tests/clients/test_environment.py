@@ -111,7 +111,7 @@ def test_what_was_added_to_the_path_since_stays():
     assert now.then(restored(now))["PYTHONPATH"] == "/new:/a"
 
 
-def test_the_server_is_not_asked_through_a_proxy():
+def test_requests_to_the_server_use_no_proxy():
     before = {"http_proxy": "http://proxy:3128", "no_proxy": "intranet"}
     assert Shell(before).then(changes(ACCESS, before))["no_proxy"] == "intranet,127.0.0.1"
     assert "no_proxy" not in Shell({}).then(changes(ACCESS, {}))

@@ -51,7 +51,7 @@ def test_a_shell_sets_exactly_the_value_and_unsets(program: list[str], language:
 
 
 @every(PLAIN + EXPORTING)
-def test_what_a_shell_keeps_is_found_by_no_program_and_given_back(program, language: str):
+def test_saved_values_are_not_exported_and_are_restored(program, language: str):
     write = SHELLS[language]
     now, again, after = seen_after(
         program,

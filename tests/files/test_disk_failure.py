@@ -81,7 +81,7 @@ def test_the_disk_of_the_file_in_the_message_is_named_though_it_has_space_again(
     assert reported.endswith(" free now")
 
 
-def test_words_that_may_mean_something_else_are_no_full_disk(tmp_path: Path):
+def test_ambiguous_messages_are_not_taken_for_a_full_disk(tmp_path: Path):
     space = space_of(str(tmp_path))
     assert space is not None
     assert not space.is_full

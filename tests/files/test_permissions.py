@@ -150,7 +150,7 @@ def test_a_folder_that_is_everybody_s_on_purpose_stays_so(tmp_path: Path):
     assert mode(tmp_path) == 0o1777
 
 
-def test_what_is_more_than_trackside_s_home_keeps_its_mode(
+def test_a_folder_with_more_than_trackside_s_home_keeps_its_mode(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("HOME", str(tmp_path))

@@ -243,5 +243,5 @@ def test_damage_costs_one_record():
     bounded.play(damage_costs_one_record, rounds(200))
 
 
-def test_tensorboard_gets_answers():
+def test_tensorboard_gets_responses():
     bounded.play(tensorboard_gets_answers, rounds(150))

@@ -63,7 +63,7 @@ def a_part_is_in_its_folder(rng: Random, folder: Path) -> None:
             assert (folder / found.file).resolve().parent == folder.resolve()
 
 
-def test_what_a_record_tells_can_be_a_header():
+def test_values_of_a_record_can_be_headers():
     bounded.play(what_a_record_tells_can_be_a_header, rounds(400))
 
 

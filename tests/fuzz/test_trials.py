@@ -236,7 +236,7 @@ def _answered(ask: Callable[..., Any], *arguments: Any) -> None:
         return
 
 
-def test_what_a_header_says_can_be_read():
+def test_every_entry_of_a_valid_header_can_be_read():
     bounded.play(what_a_header_says_can_be_read, rounds(600))
 
 
@@ -244,7 +244,7 @@ def test_a_damaged_segment_costs_itself():
     bounded.play(a_damaged_segment_costs_itself, rounds(60))
 
 
-def test_damaged_words_beside_the_segments_cost_themselves():
+def test_a_damaged_metadata_file_affects_only_itself():
     bounded.play(damaged_words_beside_the_segments, rounds(60))
 
 

@@ -33,7 +33,7 @@ def test_a_user_without_a_name_is_named_by_number(monkeypatch: pytest.MonkeyPatc
     ],
     ids=["key", "job", "key of before", "job of before", "no server, of before"],
 )
-def test_the_journal_of_a_queued_job_tells_its_owner(
+def test_the_journal_of_a_queued_job_names_its_owner(
     tmp_path: Path, who: dict[str, str], submitter: Submitter
 ):
     journal = Journal(tmp_path / "journal")
@@ -41,7 +41,7 @@ def test_the_journal_of_a_queued_job_tells_its_owner(
     assert Submitter.of(journal.read()) == submitter
 
 
-def test_what_is_noted_later_makes_nobody_the_owner(tmp_path: Path):
+def test_later_journal_lines_do_not_change_the_owner(tmp_path: Path):
     journal = Journal(tmp_path / "journal")
     journal.open_queued("Waiting", key="TSA", owner="alice")
     journal.note("submitted", key="TSB", owner="bob")

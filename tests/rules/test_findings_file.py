@@ -40,7 +40,7 @@ def test_a_line_torn_by_a_crash_is_written_again(tmp_path: Path):
     assert path.read_bytes().count(b"\n") == 2
 
 
-def test_two_things_that_begin_at_the_same_place_are_both_kept(tmp_path: Path):
+def test_two_findings_at_the_same_step_and_tensor_are_both_kept(tmp_path: Path):
     path = tmp_path / "findings.jsonl"
     both = [finding(1, subject="token 0"), finding(1, subject="token 7")]
     assert FindingsFile(path).add(both) == both

@@ -54,7 +54,7 @@ def test_one_thing_judged_at_a_time_follows_the_same_rule(holds, well_looks, cut
     assert found == expected
 
 
-def test_a_check_at_no_step_changes_nothing_of_what_is_ill():
+def test_a_check_without_a_step_does_not_change_open_conditions():
     onsets = Onsets()
     assert begun(onsets, "a", [[1]]) == [(0, 0)]
     assert begun(onsets, "a", np.empty((0, 1))) == []

@@ -108,7 +108,7 @@ def test_a_closed_port_is_reported_with_the_address(bucket: str) -> None:
             connect(url, bucket).get("k")
 
 
-def test_a_server_that_falls_silent_is_left(bucket: str) -> None:
+def test_a_connection_that_stalls_is_closed(bucket: str) -> None:
     retry = Retry(max_retries=1, first_wait_seconds=0.01, silence_seconds=0.3)
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))

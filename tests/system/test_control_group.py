@@ -34,7 +34,7 @@ def inside(group: ControlGroup, code: str) -> subprocess.Popen[str]:
     )
 
 
-def test_the_kernel_keeps_a_group_to_its_memory(group: ControlGroup):
+def test_the_kernel_enforces_the_memory_limit_of_a_group(group: ControlGroup):
     eater = inside(group, "kept = b'x' * (200 << 20); print(len(kept))")
     output, _ = eater.communicate(timeout=60)
     assert (output, eater.returncode) == ("", -9)
@@ -53,7 +53,7 @@ def test_and_to_its_number_of_processes(group: ControlGroup):
         assert "Resource temporarily unavailable" in starter.stderr.read()
 
 
-def test_the_kernel_keeps_a_group_to_its_cores():
+def test_the_kernel_enforces_the_core_limit_of_a_group():
     made = make(f"trackside-test-cpu-{os.getpid()}", num_cores=1)
     if not made.cpu or not can_join(made):
         made.remove()

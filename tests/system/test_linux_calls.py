@@ -38,7 +38,7 @@ def test_a_call_that_is_refused_names_itself_and_the_path():
     assert refused.value.filename == "/no/such/place"
 
 
-def test_a_process_may_ask_for_a_signal_at_its_parent_s_end():
+def test_a_process_may_request_a_signal_at_its_parent_s_end():
     code = (
         "reading, writing = os.pipe()\n"
         "if os.fork() == 0:\n"

@@ -31,5 +31,5 @@ def test_what_can_be_no_name_stands_for_none(wrong: str):
 
 
 @pytest.mark.parametrize("wire", ["a--x5", "a-b--x0", "a-b--x9", "a-b--xZ", "x--x1"])
-def test_a_name_of_others_that_only_looks_like_it_is_shown_as_it_is(wire: str):
+def test_a_similar_name_is_shown_unchanged(wire: str):
     assert shown_name(wire) == wire

@@ -258,7 +258,7 @@ def test_a_full_disk_is_reported_before_what_it_led_to(host: Host, write: str, r
     assert f", at train.py:3 in <module>: {write}" in reported[3]
 
 
-def test_what_was_said_about_a_disk_long_before_the_end_is_no_reason():
+def test_a_disk_message_long_before_the_end_is_not_the_reason():
     output = "capture: [Errno 28] No space left on device\n" + "step\n" * 50 + TRACEBACK
     assert message_of(output).startswith("ValueError: the loss is not a number, at ")
 

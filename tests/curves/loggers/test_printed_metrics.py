@@ -100,7 +100,7 @@ def test_a_curve_that_has_started_continues(log: Log):
     assert log.points() == [(0, 0.5), (1, 0.25)]
 
 
-def test_the_toolkit_s_own_words_are_no_metrics(log: Log):
+def test_the_toolkit_s_own_output_has_no_metrics(log: Log):
     banner = "2026-11-17 08:49:01,469 trackside-toolkit INFO     Invoking user script\n"
     log.print(banner + "  SM_HP_LOSS=0.3\n  python -- train.py a.loss=3\nloss: 1\n  loss: 2\n")
     log.keeper.tick(last=True)

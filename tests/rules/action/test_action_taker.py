@@ -319,7 +319,7 @@ def is_signed(headers: dict[str, str], body: bytes, secret: bytes) -> bool:
     return headers.get("X-Trackside-Signature") == f"sha256={signed}"
 
 
-def test_the_operator_s_secret_signs_nothing_for_somebody_else_s_address(
+def test_the_operator_s_secret_signs_no_request_to_a_user_s_address(
     make_job: MakeJob, hooks: Hooks
 ):
     job = make_job(settings={"TRACKSIDE_WEBHOOK_SECRET": "hush"})

@@ -98,7 +98,7 @@ def test_no_connection_is_made_to_a_name_that_leads_here():
         Callbacks.allowed_by("localhost").connect(("localhost", port), 5).close()
 
 
-def test_who_does_not_answer_is_an_ordinary_failure():
+def test_an_address_that_does_not_respond_is_an_ordinary_failure():
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     with pytest.raises(ConnectionRefusedError):

@@ -42,7 +42,7 @@ def test_only_targets_in_another_order_are_reported(scores, targets, is_reported
         (RNN, 0.8, lambda step: 0.1 + 2.2 * 0.985**step),  # a gate can hold on to what it read
     ],
 )
-def test_padding_at_the_end_that_does_no_harm_is_left_alone(layer, end_share, loss, tmp_path):
+def test_padding_at_the_end_without_effect_is_not_reported(layer, end_share, loss, tmp_path):
     vitals = {**PADDED, "tokens/end_share": end_share}
     anatomy = model(modules=[layer, *MODEL["modules"]])
     assert "PaddingReadLast" not in names(tmp_path, anatomy=anatomy, vitals=vitals, loss=loss)

@@ -738,7 +738,7 @@ def test_amounts_that_happen_to_be_whole_are_left_alone(tmp_path):
     assert found(Checkup(), tmp_path / "learnt", vitals=vitals, **learnt) == []
 
 
-def test_a_loss_that_also_goes_below_zero_tells_nothing_by_its_height(tmp_path):
+def test_a_loss_that_also_goes_below_zero_is_not_judged_by_its_height(tmp_path):
     def rising(step: int) -> float:
         return 0.5 + 0.1 * step
 

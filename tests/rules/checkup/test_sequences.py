@@ -120,7 +120,7 @@ def test_a_warm_up_that_ends_is_left_alone(rate, tmp_path):
     assert names(tmp_path, anatomy=facts, vitals={"learning_rate/0": rate}) == []
 
 
-def test_a_policy_draws_samples_and_asks_how_likely_they_were(tmp_path):
+def test_a_policy_draws_samples_and_computes_their_log_prob(tmp_path):
     assert names(tmp_path, anatomy=model(num_cut_samples=300, num_scored_samples=300)) == []
 
 

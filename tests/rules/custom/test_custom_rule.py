@@ -394,7 +394,7 @@ def test_files_in_shared_memory_count_and_go_with_the_rule(boxed: Judge):
 HUGE = "def check(step, tensors): return bytearray(100 << 30)"
 
 
-def test_a_rule_that_asks_for_all_memory_is_refused_it(tmp_path: Path):
+def test_a_rule_that_allocates_all_memory_is_refused_it(tmp_path: Path):
     result = judge(tmp_path / "home", HUGE, SMALL)
     assert TOO_MUCH in result.failure, result
     assert "MemoryError" in result.failure

@@ -43,7 +43,7 @@ def test_each_tensor_has_a_finding_of_its_own_though_they_flap(tmp_path: Path):
     ]
 
 
-def test_no_one_is_asked_about_steps_of_which_only_vitals_were_saved(tmp_path: Path):
+def test_no_rule_is_called_for_steps_with_vitals_only(tmp_path: Path):
     recording = Recording(tmp_path)
     for step in range(6):
         recording.step(step, {"loss" if step % 3 == 0 else "vitals/gradient_norm": 1.0})

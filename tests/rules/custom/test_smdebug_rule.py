@@ -37,7 +37,7 @@ def trial() -> Trial:
     return create_trial(str(SMDEBUG_TRIAL))
 
 
-def test_a_rule_is_asked_at_each_step_that_has_its_tensors(trial):
+def test_a_rule_is_called_at_each_step_that_has_its_tensors(trial):
     rule = SmallGradient(trial, threshold="0")
     with pytest.raises(NoMoreData) as caught:
         invoke_rule(rule)
@@ -45,7 +45,7 @@ def test_a_rule_is_asked_at_each_step_that_has_its_tensors(trial):
     assert caught.value.last_step == 8
 
 
-def test_a_rule_that_fires_goes_on_unless_asked_to_raise(trial):
+def test_a_rule_that_fires_continues_unless_configured_to_raise(trial):
     rule = SmallGradient(trial)
     with pytest.raises(NoMoreData):
         invoke_rule(rule)
@@ -138,7 +138,7 @@ def test_required_tensors_are_kept_by_name_and_trial(trial):
         required.add("nobody", [0])
 
 
-def test_a_rule_that_means_one_mode_can_ask_for_it(trial):
+def test_a_rule_can_select_one_mode(trial):
     assert [step for step in trial.steps() if trial.mode(step) is modes.EVAL] == [3, 8]
 
 

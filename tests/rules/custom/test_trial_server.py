@@ -138,7 +138,9 @@ def test_news_are_reported_once(line: EvaluatorLine, job: Path):
         b"x" * 100_000,
     ],
 )
-def test_who_asks_for_nonsense_gets_no_further_answer(server: TrialServer, question: bytes):
+def test_a_client_with_an_invalid_request_gets_no_further_response(
+    server: TrialServer, question: bytes
+):
     asking = socket.socket(fileno=os.dup(server.far.fileno()))
     server.start()
     with asking:

@@ -40,7 +40,7 @@ class Elements(HTMLParser):
         self.texts.append(data)
 
 
-def test_it_tells_at_the_end_what_its_rules_found(unhealthy):
+def test_it_reports_the_findings_of_its_rules_at_the_end(unhealthy):
     found = judge(ProfilerReport(), unhealthy)
     assert {each.rule for each in found} == {"StepOutlier", "LowGPUUtilization", "BatchSize"}
 

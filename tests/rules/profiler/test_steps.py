@@ -47,7 +47,7 @@ def test_a_hundred_steps_are_not_enough(profiling, steps, expected):
     assert len(judge(StepOutlier(n_outliers=1), profiling.end())) == expected
 
 
-def test_only_the_mode_that_was_asked_for_is_watched(profiling):
+def test_only_the_configured_mode_is_watched(profiling):
     profiling.steps([0.5 if step % 18 == 7 else 0.01 for step in range(200)])
     assert judge(StepOutlier(mode="EVAL"), profiling.end()) == []
 

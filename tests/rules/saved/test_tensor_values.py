@@ -30,7 +30,7 @@ def test_many_steps_come_as_one_array(tmp_path):
     assert stretch.num_old == 0
 
 
-def test_a_later_check_brings_the_steps_before_along(tmp_path):
+def test_a_later_check_includes_the_earlier_steps(tmp_path):
     recording = Recording(tmp_path, limits=WriterLimits(age_seconds=0.01))
     for step in range(3):
         recording.step(step, {"w": [step]})

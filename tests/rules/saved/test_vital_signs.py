@@ -46,9 +46,7 @@ def write_anatomy(recording: Recording, **facts: Any) -> None:
     path.write_text(json.dumps(facts))
 
 
-def test_what_is_asked_for_at_each_check_has_what_came_since(
-    evidence: Evidence, recording: Recording
-):
+def test_values_read_at_each_check_include_new_steps(evidence: Evidence, recording: Recording):
     assert pairs(evidence.vitals.loss) == [(0, 4.0)]
     recording.step(1, {"loss": [3.0], "vitals/batch_size": [32.0]})
     assert pairs(seen(evidence, 1).loss) == [(0, 4.0), (1, 3.0)]
@@ -83,7 +81,7 @@ def test_a_figure_that_a_tensor_gets_later_is_found(evidence: Evidence, recordin
     assert pairs(vitals.figure("a.weight", "l2")) == [(1, 5.0), (2, 7.0)]
 
 
-def test_a_loss_that_is_no_number_ends_what_vitals_tell(evidence: Evidence, recording: Recording):
+def test_vitals_end_at_a_loss_that_is_not_a_number(evidence: Evidence, recording: Recording):
     recording.step(1, {"loss": [3.0], "vitals/activation/a/std": [0.5]})
     assert pairs(seen(evidence, 1).series_by_name("activation/", "/std")["a"]) == [(1, 0.5)]
     recording.step(2, {"loss": [float("nan")], "vitals/activation/a/std": [9.0]})

@@ -78,7 +78,7 @@ def test_units_of_a_layer_that_changes_its_size_are_counted_again():
     assert (verdict.percent, verdict.num_units) == (0, 6)
 
 
-def test_relus_without_a_telling_name_are_found_by_type_and_the_finding_states_so(tmp_path):
+def test_relus_with_other_names_are_found_by_type_and_the_finding_says_so(tmp_path):
     collections = {"relu_output": "^seq.1_output_"}
     trial = recorded(tmp_path, [layer(100, 9)], "seq.1_output_0", collections=collections)
     (found,) = judge(DeadRelu(), trial)
@@ -123,7 +123,7 @@ def test_more_than_half_of_the_units_must_be_saturated(tmp_path):
     assert "75 % of 4 tanh units" in found.message
 
 
-def test_the_kind_is_known_by_the_collection_where_no_name_tells(tmp_path):
+def test_the_kind_is_known_by_the_collection_if_not_by_the_name(tmp_path):
     collections = {"sigmoid_input": "^gate_input", "tanh_input": "^mix_input"}
     recording = Recording(tmp_path, collections=collections)
     value = np.full((100, 4), 12.0)

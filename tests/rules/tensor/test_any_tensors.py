@@ -84,7 +84,7 @@ def test_the_share_of_zeros_is_judged_at_its_border(tmp_path, threshold, zeros, 
     assert bool(judge(rule, recorded(tmp_path, [value]))) is fires
 
 
-def test_values_are_asked_for_only_where_figures_do_not_do():
+def test_values_are_requested_only_where_statistics_are_not_enough():
     assert AllZero(tensor_regex=("t",)).needs()[0].reductions == ("abs_max",)
     assert AllZero(tensor_regex=("t",), threshold=99).needs()[0].reductions == ()
 
@@ -129,7 +129,7 @@ def test_closeness_is_judged_against_the_newest_value(tmp_path, options, values,
     assert steps_of(found) == steps
 
 
-def test_weights_that_rest_during_evaluation_are_well(tmp_path):
+def test_weights_that_do_not_change_during_evaluation_are_accepted(tmp_path):
     recording = Recording(tmp_path)
     for step, mode in enumerate(["TRAIN", "EVAL", "EVAL", "EVAL", "TRAIN"]):
         recording.step(step, {"w": [float(mode == "TRAIN") * step]}, mode=mode)
@@ -161,7 +161,7 @@ def test_variance_is_judged_at_its_border(tmp_path, options, fires):
         (TensorVariance, {"tensor_regex": "t"}, "needs max_threshold or min_threshold"),
     ],
 )
-def test_what_a_rule_cannot_do_without_is_asked_for(rule, texts, reported):
+def test_a_required_parameter_is_demanded(rule, texts, reported):
     with pytest.raises(InvalidParameters, match=reported):
         build(rule, texts)
 

@@ -97,7 +97,7 @@ def test_on_pytorch_the_inputs_of_the_loss_are_judged_and_the_finding_states_so(
         ([[[1]]], [[[[0.1]], [[0.9]]]], False, ([1], [1])),
     ],
 )
-def test_scores_and_classes_are_brought_to_the_same_form(labels, predictions, argmax, expected):
+def test_scores_and_classes_are_converted_to_the_same_form(labels, predictions, argmax, expected):
     found = as_classes(np.array(labels), np.array(predictions, float), argmax=argmax)
     assert (None if found is None else tuple(each.tolist() for each in found)) == expected
 

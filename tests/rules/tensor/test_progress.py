@@ -6,7 +6,7 @@ from trackside.rules.saved.evidence import Evidence
 from trackside.rules.tensor.progress import StalledTrainingRule
 
 
-def test_silence_is_reported_once_until_something_comes(tmp_path):
+def test_a_stall_is_reported_once_until_something_is_saved(tmp_path):
     now = [100.0]
     recording = Recording(tmp_path, limits=WriterLimits(age_seconds=0.005))
     recording.step(7, {"a": [1.0]})
