@@ -117,7 +117,8 @@ def whole_job(num_runs: int) -> Comparison:
         targets=(Target(LIMIT, 1.0),),
         notes=(
             f"Medians of {num_runs} runs each, taken in turn, with one image: "
-            f"{medians[JOB]:.0f} ms, and {medians[PLAIN]:.0f} ms by `docker run --rm`. Ours is a whole job.",
+            f"{medians[JOB]:.0f} ms, and {medians[PLAIN]:.0f} ms by `docker run --rm`. "
+            "Ours is a whole job.",
         ),
     )
 
