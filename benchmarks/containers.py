@@ -1,15 +1,23 @@
-"""What a container sandbox adds to the start and the end of a container, against `docker run`."""
+"""What we add to a container, against `docker run`: the sandbox alone, and a whole job. And what
+capture and rules take from a training in it, against the process sandbox."""
 
 import os
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
+
+import numpy
 
 from benchmarks.report import Comparison, Target
 from trackside.containers.engine_client import find_engine
+from trackside.jobs.jobs import Jobs
+from trackside.records.spec import JobSpec
+from trackside.settings import Settings
 from trackside.supervisor.container_request import ContainerPlan
 from trackside.supervisor.container_sandbox import ContainerSandbox
 from trackside.supervisor.sandbox import Running, SandboxPlan
@@ -22,11 +30,46 @@ PLAIN = "docker run"
 LIMIT = "the most it may add"
 MOST_MS = 500.0
 PROGRAM = "import time; now = time.time_ns(); open('/opt/ml/stamp', 'w').write(str(now))"
+JOB = "trackside run --image"
+STAMP = "import time; print('STAMP', time.time_ns(), flush=True)"
+PACKAGES = Path(numpy.__file__).parents[1]
+"""torch among them; a channel of the container, whose Python is of the same version."""
+DEBIANS_PYTHON = "/usr/bin/python3"
+"""The same as in the image, where this machine is a Debian of the same release."""
+STEPS = 60
+TRAINING = f"""
+import time, torch
+from torch import nn
+torch.manual_seed(0)
+torch.set_num_threads(1)
+first, second, last = nn.Linear(256, 512), nn.Linear(512, 512), nn.Linear(512, 10)
+net = nn.Sequential(first, nn.ReLU(), second, nn.ReLU(), last)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+loss_of = nn.CrossEntropyLoss()
+data, goal = torch.randn(128, 256), torch.randint(0, 10, (128,))
+for step in range({STEPS} + 10):
+    if step == 10:
+        began = time.process_time()
+    optimizer.zero_grad()
+    loss = loss_of(net(data), goal)
+    loss.backward()
+    optimizer.step()
+print("TOOK", 1000 * (time.process_time() - began) / {STEPS}, flush=True)
+"""
+RULES = ("VanishingGradient", "ExplodingTensor", "LossNotDecreasing")
+PROCESS = "process sandbox"
+SHARE = 0.98
 
 
 def run(quick: bool = False) -> Iterator[Comparison]:
     num_runs = 3 if quick else 10
-    engine = f"unix://{SOCKET}" if SOCKET.exists() else find_engine(os.environ)
+    yield from sandbox_alone(num_runs)
+    yield whole_job(num_runs)
+    yield capture_and_rules(num_runs)
+
+
+def sandbox_alone(num_runs: int) -> Iterator[Comparison]:
+    engine = _engine()
     ways: dict[str, Callable[[Path], None]] = {
         "trackside": lambda folder: _run_ours(engine, folder),
         PLAIN: lambda folder: _run_plain(engine, folder),
@@ -41,6 +84,119 @@ def run(quick: bool = False) -> Iterator[Comparison]:
                 whole[name].append(end)
     yield _comparison("to the script's first line", first, num_runs)
     yield _comparison("until it is removed", whole, num_runs)
+
+
+def whole_job(num_runs: int) -> Comparison:
+    """A command typed, to the script's first line: claimed, packed, detached, in a container."""
+    times: dict[str, list[float]] = {JOB: [], PLAIN: []}
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "noop.py").write_text(STAMP)
+        (Path(folder) / "ml").mkdir()
+        home = {"TRACKSIDE_HOME": str(Path(folder, "home")), "DOCKER_HOST": _engine()}
+        command = [sys.executable, "-m", "trackside.cli", "run", "noop.py", "--image", IMAGE]
+        plain = ["docker", "run", "--rm", "--volume", f"{folder}:/opt/ml", IMAGE]
+        for turn in range(num_runs + 1):
+            ways = {JOB: [*command, "--wait"], PLAIN: [*plain, "python3", "/opt/ml/noop.py"]}
+            for name, words in ways.items():
+                began = time.time_ns()
+                output = subprocess.run(
+                    words,
+                    cwd=folder,
+                    env={**os.environ, **home},
+                    stdout=subprocess.PIPE,
+                    check=True,
+                ).stdout.decode()
+                first = int(output.partition("STAMP ")[2].split()[0])
+                if turn:
+                    times[name].append((first - began) / 1e6)
+    medians = {name: statistics.median(taken) for name, taken in times.items()}
+    return Comparison(
+        title="`trackside run noop.py --image` to the script's first line: added to `docker run`",
+        unit="ms",
+        figures={"trackside": medians[JOB] - medians[PLAIN], LIMIT: MOST_MS},
+        targets=(Target(LIMIT, 1.0),),
+        notes=(
+            f"Medians of {num_runs} runs each, taken in turn, with one image: "
+            f"{medians[JOB]:.0f} ms, and {medians[PLAIN]:.0f} ms by `docker run --rm`. "
+            "Ours is a whole job.",
+        ),
+    )
+
+
+def capture_and_rules(num_runs: int) -> Comparison:
+    """Processor time of a step with tensors captured and rules at work, which a busy machine moves
+    less than the time that passes."""
+    took: dict[str, list[float]] = {"trackside": [], PROCESS: []}
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder, "source")
+        source.mkdir()
+        (source / "train.py").write_text(TRAINING)
+        environ = {**os.environ, "TRACKSIDE_HOME": f"{folder}/home", "DOCKER_HOST": _engine()}
+        jobs = Jobs(Settings.load(environ), environ)
+        for turn in range(num_runs + 1):
+            for name in took:
+                request = _request(f"{name.split()[0]}-{turn}", str(source), name == "trackside")
+                step = _step_ms(jobs, request)
+                if turn:
+                    took[name].append(step)
+    return Comparison(
+        title="A training step with capture and rules, in a container and in a process",
+        unit="ms of processor time",
+        figures={name: statistics.median(taken) for name, taken in took.items()},
+        targets=(Target(PROCESS, SHARE),),
+        notes=(
+            f"Medians of {num_runs} runs each, taken in turn: {STEPS} steps of a network with "
+            f"400,000 parameters, every fifth one captured, with {len(RULES)} rules. Both with "
+            "Debian's Python and the same torch. Ours is the container.",
+        ),
+    )
+
+
+def _request(name: str, source: str, is_container: bool) -> dict[str, Any]:
+    channel = {
+        "ChannelName": "packages",
+        "DataSource": {"S3DataSource": {"S3Uri": str(PACKAGES)}},
+    }
+    collections = [{"CollectionName": each} for each in ("gradients", "weights", "losses")]
+    rules = [
+        {"RuleConfigurationName": each, "RuleParameters": {"rule_to_invoke": each}}
+        for each in RULES
+    ]
+    request: dict[str, Any] = {
+        "TrainingJobName": name,
+        "HyperParameters": {
+            "sagemaker_program": "train.py",
+            "sagemaker_submit_directory": source,
+        },
+        "OutputDataConfig": {"S3OutputPath": "s3://benchmark/out"},
+        "InputDataConfig": [channel],
+        "Environment": {"PYTHONPATH": "/opt/ml/input/data/packages"},
+        "DebugHookConfig": {
+            "S3OutputPath": "s3://benchmark/debug",
+            "HookParameters": {"save_interval": "5"},
+            "CollectionConfigurations": collections,
+        },
+        "DebugRuleConfigurations": rules,
+        "Trackside": {"Python": DEBIANS_PYTHON},
+    }
+    if is_container:
+        request["AlgorithmSpecification"] = {"TrainingImage": IMAGE}
+        request["Trackside"]["Sandbox"] = "docker"
+    return request
+
+
+def _step_ms(jobs: Jobs, request: dict[str, Any]) -> float:
+    name = request["TrainingJobName"]
+    jobs.submit(JobSpec.from_request(request))
+    while jobs.describe(name)["TrainingJobStatus"] == "InProgress":
+        time.sleep(0.2)
+    lines = b"".join(line.data for line in jobs.logs(name)).decode().splitlines()
+    [line] = [line for line in lines if line.startswith("TOOK ")]
+    return float(line.removeprefix("TOOK "))
+
+
+def _engine() -> str:
+    return f"unix://{SOCKET}" if SOCKET.exists() else find_engine(os.environ)
 
 
 def _comparison(what: str, times: dict[str, list[float]], num_runs: int) -> Comparison:

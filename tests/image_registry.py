@@ -61,7 +61,8 @@ def running_registry(folder: Path, *, with_login: bool = False) -> Iterator[Regi
         config["auth"] = {"htpasswd": {"realm": "tests", "path": str(folder / "users")}}
     path = folder / "registry.json"  # JSON is YAML
     path.write_text(json.dumps(config))
-    process = subprocess.Popen([program, "serve", str(path)], stderr=subprocess.DEVNULL)
+    command = [program, "serve", str(path)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         until(lambda: _status(host) in (200, 401))
         yield Registry(host, folder / "docker")

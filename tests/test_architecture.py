@@ -84,6 +84,7 @@ MAY_READ_ENVIRONMENT = {
     "settings.py",
     "storage/credentials.py",
     "capture/environment.py",
+    "capture/site/sitecustomize.py",  # in any Python of an image, before the package is found
     "cli/notebook.py",
     "clients/local_session.py",
     "clients/redirect.py",

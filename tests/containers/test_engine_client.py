@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docker_engine import SHELL, docker_engine
+from tests.docker_engine import SHELL, docker, docker_engine
 from trackside.containers.engine_client import (
     Engine,
     EngineRefused,
@@ -26,6 +26,19 @@ def test_without_docker_host_it_is_the_first_socket_there_is(tmp_path: Path) -> 
     is_installed = Path("/var/run/docker.sock").exists()
     podman = f"unix://{tmp_path}/podman/podman.sock"
     assert found == ("unix:///var/run/docker.sock" if is_installed else podman)
+
+
+def test_dockers_own_context_names_the_engine(tmp_path: Path) -> None:
+    environ = {"HOME": str(tmp_path), "DOCKER_CONFIG": str(tmp_path / "config")}
+    config = ("--config", environ["DOCKER_CONFIG"])
+    docker(*config, "context", "create", "mine", "--docker", f"host=unix://{tmp_path}/mine.sock")
+    assert find_engine({**environ, "DOCKER_CONTEXT": "mine"}) == f"unix://{tmp_path}/mine.sock"
+    settings = tmp_path / "config" / "config.json"
+    settings.write_text('{"currentContext": "mine"}')
+    assert find_engine(environ) == f"unix://{tmp_path}/mine.sock"
+    for text in ('{"currentContext": "default"}', '{"currentContext": "gone"}', "[", "[]"):
+        settings.write_text(text)
+        assert "mine.sock" not in find_engine(environ)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,8 @@ from trackside.containers.engine_client import Engine
 from trackside.containers.image_names import login_command, registry_of, with_tag
 from trackside.containers.images import Pull, find_image, obtain_image, pulls_shown
 from trackside.errors import ImageError
+
+LARGE_BYTES = 4_000_000
 
 
 @pytest.fixture
@@ -61,19 +64,26 @@ def test_an_image_that_is_here_is_not_pulled(engine: Engine, environ: dict[str, 
 
 
 def test_an_image_is_pulled_with_its_progress_and_its_digest(
-    engine: Engine, environ: dict[str, str], tmp_path: Path
+    engine: Engine, environ: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown: list[tuple[int, int]] = []
+    (tmp_path / "large").write_bytes(os.urandom(LARGE_BYTES))
+    monkeypatch.setenv("DOCKER_BUILDKIT", "0")
+    (tmp_path / "Dockerfile").write_text(f"FROM {SHELL}\nCOPY large /\n")
+    built = f"trackside-test/large-{os.getpid()}"
+    docker("build", "--quiet", "--tag", built, str(tmp_path))
+    image_id = docker("image", "inspect", "--format", "{{.Id}}", built)
     with running_registry(tmp_path) as registry:
-        name = registry.push(SHELL, "team/shell")
+        name = registry.push(built, "team/large")
+        docker("rmi", built)  # so that its layer has to be downloaded
         assert find_image(engine, name) is None
         with pulls_shown(lambda pull: shown.append((pull.done_bytes, pull.size_bytes))):
             image = obtain_image(engine, name, environ)
     docker("rmi", name)
-    assert image.id == docker("image", "inspect", "--format", "{{.Id}}", SHELL)
+    assert image.id == image_id
     assert image.digest.startswith(f"{name}@sha256:")
-    assert shown
     assert all(done <= size for done, size in shown)
+    assert shown[-1][0] == shown[-1][1] >= LARGE_BYTES
 
 
 def test_a_registry_that_wants_a_login_gets_the_stored_one(

@@ -18,7 +18,7 @@ _BASE = f"python:{sys.version_info.major}.{sys.version_info.minor}-slim"
 
 @click.group
 def image() -> None:
-    """Container images of training scripts, for `trackside run --image`.
+    """Build container images, for `trackside run --image`.
 
     \b
     Example:

@@ -67,7 +67,7 @@ SUMMARIES = {
     "tensorboard": "Show jobs side by side in TensorBoard, live.",
     "tensors": "List the tensors that a job has saved, with statistics.",
     "rules": "List the built-in rules, or try some on a job.",
-    "image": "Container images of training scripts, for `trackside run --image`.",
+    "image": "Build container images, for `trackside run --image`.",
     "upload": "Upload what a job could not store when it finished.",
     "reindex": "Rebuild the list of jobs from storage.",
     "gc": "Remove old files of finished jobs from TRACKSIDE_HOME.",
@@ -80,6 +80,7 @@ SUMMARIES = {
 }
 """The first sentence of each command's help, so that `trackside --help` imports none of them."""
 SYNONYMS = {
+    "build": "image",
     "cancel": "stop",
     "clean": "gc",
     "curves": "metrics",

@@ -37,8 +37,9 @@ class EngineRefused(EngineError):
 
 
 def find_engine(environ: "Mapping[str, str]") -> str:
-    """The address of this user's engine: DOCKER_HOST, or the first socket that exists."""
-    if named := environ.get("DOCKER_HOST"):
+    """The address of this user's engine: DOCKER_HOST, the one that `docker context use` chose, or
+    the first socket that exists."""
+    if named := environ.get("DOCKER_HOST") or _of_context(environ):
         return named
     home, runtime = environ.get("HOME", "/"), environ.get("XDG_RUNTIME_DIR", "/run")
     places = (
@@ -49,6 +50,28 @@ def find_engine(environ: "Mapping[str, str]") -> str:
         "/run/podman/podman.sock",
     )
     return _UNIX + next((place for place in places if os.path.exists(place)), places[0])
+
+
+def _of_context(environ: "Mapping[str, str]") -> str:
+    """Empty without one, or if it cannot be read."""
+    folder = environ.get("DOCKER_CONFIG") or f"{environ.get('HOME', '/')}/.docker"
+    try:
+        name = (
+            environ.get("DOCKER_CONTEXT") or _read_json(f"{folder}/config.json")["currentContext"]
+        )
+        if name == "default":
+            return ""
+        from hashlib import sha256  # slow to import, and most users have no context
+
+        kept = f"{folder}/contexts/meta/{sha256(name.encode()).hexdigest()}/meta.json"
+        return str(_read_json(kept)["Endpoints"]["docker"]["Host"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return ""
+
+
+def _read_json(path: str) -> "Any":
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)
 
 
 class Engine:

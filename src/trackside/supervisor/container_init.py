@@ -158,7 +158,13 @@ def _create(plan: Plan, engine: Engine) -> str:
         own = image["Config"].get("Entrypoint") or []
         plan.request["Cmd"] = [*own, *plan.request["Cmd"]]
     query = {"name": f"trackside-{plan.mark}"}
-    return str(engine.call("POST", "/containers/create", query, plan.request)["Id"])
+    _make_network(plan, engine)  # Podman wants it now, Docker at the start
+    try:
+        return str(engine.call("POST", "/containers/create", query, plan.request)["Id"])
+    except EngineRefused:
+        if plan.network:
+            engine.remove_network(plan.network)
+        raise
 
 
 def _start(plan: Plan, engine: Engine, container: str) -> None:

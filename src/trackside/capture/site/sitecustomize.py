@@ -58,6 +58,7 @@ def _report(problem: str) -> None:
     except (OSError, ValueError):
         pass
     sys.stderr.write("[trackside] Not watched: " + text + "\n")
+    sys.stderr.flush()  # before the script: an older Python buffers it
 
 
 _arm()
