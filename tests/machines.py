@@ -313,7 +313,9 @@ class Network:
         for machine in self:
             machine.kill()
         self.kill_store()
-        self._space.close()  # the links end with one of their ends
+        # Other links end with their namespaces, some time later: this one's name is needed again.
+        subprocess.run(["ip", "link", "delete", self._link], check=True)
+        self._space.close()
 
     def _plug_this_process(self) -> None:
         pid = os.getpid()
