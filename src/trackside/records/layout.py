@@ -181,6 +181,11 @@ class JobFolder:
         return self.root / "journal.jsonl"
 
     @property
+    def group(self) -> Path:
+        """Where the hosts of the group are; absent when all are on this machine: `group`."""
+        return self.root / "group.json"
+
+    @property
     def lock(self) -> Path:
         """Held by the process that starts this job's supervisors, so that no other does."""
         return self.root / ".lock"
@@ -500,6 +505,23 @@ class JobKeys:
     def artifacts(self) -> str:
         """Checksums and sizes of what was published: written last."""
         return f"{self.prefix}/trackside/artifacts.json"
+
+    @property
+    def coordination(self) -> str:
+        """What hosts that share no disk write for each other."""
+        return f"{self.prefix}/coordination"
+
+    @property
+    def epoch(self) -> str:
+        """How many groups of hosts were placed: `coordination/epoch`."""
+        return f"{self.coordination}/epoch.json"
+
+    def parts(self, epoch: int) -> str:
+        """A folder per host, with its part of the results until the lead has merged them."""
+        return f"{self.coordination}/{epoch}/parts"
+
+    def part(self, epoch: int, host: str, file: str) -> str:
+        return f"{self.parts(epoch)}/{host}/{file}"
 
     @property
     def logs(self) -> str:
