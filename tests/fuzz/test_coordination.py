@@ -105,7 +105,8 @@ def check_end(world: World, store: Store, placement: Placement) -> None:
         if host.left == "final" and host.disk.journal != placement.end:
             raise Violation(f"{host.name} ended with another journal")
     leads = [host for host in placement.all_hosts if host.is_lead and host.left == "final"]
-    names = {f"{host.epoch}/lead.json" for host in leads} & set(store.objects)
+    swept = [host for host in leads if not host.state.over]
+    names = {f"{host.epoch}/lead.json" for host in swept} & set(store.objects)
     if names and not world.faults["put applied late"]:
         raise Violation(f"left in the store: {names}")
 
