@@ -231,7 +231,12 @@ def test_requests_are_taken_in_their_order(view: View):
     for each in asked:
         lead.request(each)
     taken: list[Request] = []
-    until(lambda: taken.extend(lead.requests()) or len(taken) == 3)
+
+    def are_all_taken() -> bool:
+        taken.extend(lead.requests())
+        return len(taken) == len(asked)
+
+    until(are_all_taken)
     assert taken == asked
 
 
