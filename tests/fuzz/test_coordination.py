@@ -4,6 +4,7 @@ networks that are cut and machines that stand still. A seed plays the same way e
 
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -41,7 +42,7 @@ def simulate(random: Random) -> Counter[str]:
     asker = Asker(world, store, placement.hosts)
     placement.reconcile()
     for what in asked:
-        world.at(random.uniform(0, FAULTY_SECONDS), lambda what=what: asker.ask(what))
+        world.at(random.uniform(0, FAULTY_SECONDS), partial(asker.ask, what))
     trouble(world, store, placement)
     world.run(FAULTY_SECONDS)
     world.is_faulty = False
