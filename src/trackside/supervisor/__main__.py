@@ -130,16 +130,17 @@ def _take_part(attempt: Attempt) -> bool:
 def _finish_ending(context: Context, number: int) -> None:
     """The lead's predecessor may have died between the final status and the last upload."""
     attempt = Attempt(context, number)
-    home = context.settings.layout
-    if (
-        attempt.coordination.is_lead
-        and pending_uploads.keeps_files(home, context.spec.name) is not None
-    ):
-        from trackside.supervisor.lead import wind_up
+    if not attempt.coordination.is_lead:
+        return _free_own_disk(attempt)
+    attempt.coordination.start()
+    try:
+        home = context.settings.layout
+        if pending_uploads.keeps_files(home, context.spec.name) is not None:
+            from trackside.supervisor.lead import wind_up
 
-        wind_up(attempt, time.monotonic() + context.settings.upload_deadline_seconds)
-    elif not attempt.coordination.is_lead:
-        _free_own_disk(attempt)
+            wind_up(attempt, time.monotonic() + context.settings.upload_deadline_seconds)
+    finally:
+        attempt.coordination.close()
 
 
 def _free_own_disk(attempt: Attempt) -> None:
