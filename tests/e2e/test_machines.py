@@ -40,7 +40,7 @@ at = f"tcp://{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
 dist.init_process_group("gloo", at, rank=hosts.index(me), world_size=len(hosts))
 total = torch.tensor([1.0 + hosts.index(me)])
 dist.all_reduce(total)
-print("sum", total.item(), "on", os.uname().nodename, flush=True)
+print("sum", total.item(), "on", open("/tmp/name").read(), flush=True)
 for variable in ("SM_MODEL_DIR", "SM_OUTPUT_DATA_DIR"):
     with open(os.path.join(os.environ[variable], me), "w") as file:
         file.write(str(total.item()))
@@ -59,7 +59,7 @@ def stop(*_):
 signal.signal(signal.SIGTERM, stop)
 with open(os.path.join(os.environ["SM_MODEL_DIR"], os.environ["SM_CURRENT_HOST"]), "w") as file:
     file.write("weights")
-print("begun on", os.uname().nodename, flush=True)
+print("begun on", open("/tmp/name").read(), flush=True)
 while not os.path.exists("/tmp/go"):
     time.sleep(0.1)
 print("done", flush=True)
@@ -88,6 +88,8 @@ class Place:
         self.network = network
         self.folder = folder
         self.bucket = network.make_bucket()
+        for machine in network:
+            (machine.disk / "name").write_text(machine.name)
         self.settings = Settings.load()
         self.jobs = Jobs(self.settings, dict(os.environ))
 
