@@ -130,7 +130,12 @@ class Place:
         return self.jobs.wait(name, timeout_seconds=300)
 
     def stored(self, key: str, name: str = "job") -> bytes:
-        found = self.network.client.get_object(Bucket=self.bucket, Key=f"out/{name}/{key}")
+        """Empty while it is not there."""
+        client = self.network.client
+        try:
+            found = client.get_object(Bucket=self.bucket, Key=f"out/{name}/{key}")
+        except client.exceptions.NoSuchKey:
+            return b""
         content: bytes = found["Body"].read()
         return content
 
