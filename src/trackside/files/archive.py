@@ -91,7 +91,7 @@ class Source:
 
     def file_below(self, member: "Member", warn: Warn) -> str:
         """The path of that file; empty without any."""
-        path = member.path.resolve()
+        path = Path(os.path.realpath(member.path))  # unlike `resolve`, accepts links in a circle
         if not path.is_file():
             return ""
         root = self.path.resolve()
@@ -178,10 +178,11 @@ def pack(
 def plan(sources: Sequence[Origin], *, clash: Clash, warn: Warn = _log.warning) -> list[Member]:
     """What `pack` will put where, in the archive's order."""
     chosen: dict[str, Member] = {}
+    made: set[str] = set()
     for source in sources:
         for member in source.members(warn):
             if clash is Clash.HOST_FOLDER:
-                member = _beside(chosen, member)
+                member = _beside(chosen, made, member)
             else:
                 _give_way(chosen, member)
             chosen[member.name] = member
@@ -235,10 +236,18 @@ def _entries(folder: str, source: Source, warn: Warn) -> list[tuple[str, int]]:
     return found
 
 
-def _beside(chosen: dict[str, Member], member: Member) -> Member:
-    while _rivals(chosen, member):
-        member = replace(member, name=_joined(member.source.host, member.name))
-    return member
+def _beside(chosen: dict[str, Member], made: set[str], member: Member) -> Member:
+    """The member under a name that is free. `made` are the folders made for such names."""
+    folder, renamed = member.source.host, member
+    while _rivals(chosen, renamed) or (renamed.kind != stat.S_IFDIR and renamed.name in made):
+        if renamed is not member:
+            folder = f"{folder}/{member.source.host}"
+        while _rivals(chosen, replace(member, name=folder, kind=stat.S_IFDIR)):
+            folder += "_"  # the host's name is that of a file
+        renamed = replace(member, name=_joined(folder, member.name))
+    if renamed is not member:
+        made.update(map(str, PurePosixPath(renamed.name).parents))
+    return renamed
 
 
 def _give_way(chosen: dict[str, Member], member: Member) -> None:
