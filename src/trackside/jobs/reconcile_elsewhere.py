@@ -114,8 +114,13 @@ class GroupReconciler:
         return cls(folder, home, launcher, read_spec(folder), beats)
 
     def reconcile(self) -> None:
-        """Does nothing when another process is doing it. A `StorageError` when the job's state
-        cannot be known."""
+        """Does nothing when another process is doing it, or the placement is one of a later version
+        of Trackside. A `StorageError` when the job's state cannot be known."""
+        try:
+            self.launcher.placement_of(self._placement_name())
+        except UnknownPlacement as error:
+            logger.warning("job %s: the placement %r %s", self.spec.name, error.name, error)
+            return
         with locked(self.folder) as mine:
             if not mine:
                 return
@@ -214,6 +219,10 @@ class GroupReconciler:
             if key not in self.beats:
                 put_request(JobKeys.of(self.spec), self.home, request)
                 self.beats[key] = Beat(b"", time.monotonic())
+
+    def _placement_name(self) -> str:
+        placed = Placed.read(self.folder)
+        return self.spec.options.placement if placed is None else placed.placement
 
     def _may_live(self, placed: Placed) -> bool:
         """Whether the lead gives signs of life though the placement says that it is gone: it may
