@@ -26,6 +26,7 @@ NAMES = (
     "rules_cost",
     "s3_serve",
     "api",
+    "coordination",
     "queue",
     "siege",
     "scale",

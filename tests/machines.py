@@ -27,6 +27,7 @@ import pytest
 
 from tests.wait import until
 from trackside.api.keys import AccessKeys, Rights
+from trackside.files import durable
 from trackside.records.layout import Home
 
 PROJECT = Path(__file__).parents[1]
@@ -66,6 +67,13 @@ def namespaces_problem() -> str:
     return f"machines need namespaces: {done.stderr.strip()}" if done.returncode else ""
 
 
+def entered(pid: int, *kinds: str) -> list[str]:
+    """What a command is written behind to run in the namespaces of this process: these, or all of
+    a machine's, in its folder /tmp."""
+    whole = () if kinds else ("env", "-C", str(INSIDE))
+    return ["nsenter", f"--target={pid}", *(kinds or _SPACES), *whole]
+
+
 class Space:
     """Namespaces, with a first process that collects the exit codes of orphans."""
 
@@ -83,7 +91,7 @@ class Space:
 
     def enter(self, *kinds: str) -> list[str]:
         """What a command is written behind."""
-        return ["nsenter", f"--target={self.pid}", *kinds]
+        return [*entered(self.pid, *kinds)]
 
     def ip(self, words: str) -> None:
         subprocess.run([*self.enter("--net"), "ip", *words.split()], check=True)
@@ -104,6 +112,7 @@ class Machine:
         self.disk = network.folder / "disks" / name
         """The folder /tmp of the machine, as a test sees it."""
         self.disk.mkdir(parents=True)
+        (network.folder / f"address-{name}").write_text(self.address)
         self._network = network
         self._port = f"port{number}"
         self._space: Space | None = None
@@ -141,6 +150,7 @@ class Machine:
         ]
         folders = (str(boot_id), str(self.disk), str(self._network.folder))
         self._space = Space(_SPACES, "\n".join(mounts), self.name, *folders)
+        self._network.describe(self.name, self._space.pid)
         self._network.plug(self._port, self._space, "eth0")
         self._space.ip(f"addr add {self.address}/24 dev eth0")
         self._space.ip("link set eth0 up")
@@ -148,6 +158,7 @@ class Machine:
     def kill(self) -> None:
         """As if its power had been cut."""
         if self._space is not None:
+            self._network.describe(self.name, None)
             self._space.close()
             self._space = None
 
@@ -192,7 +203,7 @@ class Machine:
     def _words(self, command: Sequence[str]) -> list[str]:
         assert self._space is not None, f"{self.name} is off"
         program = sys.executable if command[0] == "python" else command[0]
-        return [*self._space.enter(*_SPACES), "env", "-C", str(INSIDE), program, *command[1:]]
+        return [*self._space.enter(), program, *command[1:]]
 
 
 class Network:
@@ -205,6 +216,8 @@ class Network:
         self.url = f"http://{self.address}:{STORE_PORT}"
         self.machines: dict[str, Machine] = {}
         self.store_home = Home(folder / "store")
+        self.description = folder / "machines.json"
+        self._pids: dict[str, int | None] = {}
         self._link = link
         self._space = Space(("--net",), "")
         self._server: subprocess.Popen[str] | None = None
@@ -256,6 +269,11 @@ class Network:
         self.machines[name] = Machine(self, name, number)
         return self.machines[name]
 
+    def describe(self, name: str, pid: int | None) -> None:
+        """For other processes of the test: the first process of each machine that is up."""
+        self._pids[name] = pid
+        durable.write_json(self.description, self._pids)
+
     def plug(self, port: str, space: Space, interface: str) -> None:
         """A cable from the switch to an interface in other namespaces."""
         self._space.ip(f"link add {port} type veth peer name {interface} netns {space.pid}")
@@ -295,7 +313,9 @@ class Network:
         for machine in self:
             machine.kill()
         self.kill_store()
-        self._space.close()  # the links end with one of their ends
+        # Other links end with their namespaces, some time later: this one's name is needed again.
+        subprocess.run(["ip", "link", "delete", self._link], check=True)
+        self._space.close()
 
     def _plug_this_process(self) -> None:
         pid = os.getpid()

@@ -110,7 +110,11 @@ def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Endpoint]
         yield endpoint
 
 
-HOMES = {"folder": FolderHome, "store": StoreHome, "moto": MotoHome}
+HOMES: dict[str, type[FolderHome] | type[StoreHome]] = {
+    "folder": FolderHome,
+    "store": StoreHome,
+    "moto": MotoHome,
+}
 
 
 @pytest.fixture(params=HOMES)

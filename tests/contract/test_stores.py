@@ -92,6 +92,19 @@ def keys(store: Store, *args: str, **kwargs: str) -> list[str]:
     return [entry.key for entry in store.list(*args, **kwargs)]
 
 
+def test_an_object_is_read_again_only_if_it_has_changed(store: Store):
+    with pytest.raises(ObjectNotFound):
+        store.get_newer("a", None)
+    first = store.put("a", b"one")
+    assert store.get_newer("a", None) == (b"one", first.etag)
+    assert store.get_newer("a", first.etag) is None
+    second = store.put("a", b"another")
+    assert store.get_newer("a", first.etag) == (b"another", second.etag)
+    store.delete(["a"])
+    with pytest.raises(ObjectNotFound):
+        store.get_newer("a", second.etag)
+
+
 def test_what_is_put_can_be_read_back_whole_and_in_part(store: Store) -> None:
     entry = store.put("a/b", b"0123456789")
     assert (entry.key, entry.size_bytes) == ("a/b", 10)

@@ -144,7 +144,7 @@ def test_a_taker_whose_response_was_lost_gets_its_number_again(store: Store) -> 
             raise StoreUnreachable("no response")
 
     with pytest.raises(StoreUnreachable):
-        take(Location(Forgetful(store, str), place.key, place.uri), "mine")
+        take(Location(Forgetful(store, lambda operation: None), place.key, place.uri), "mine")
     assert take(place, "mine").epoch == 1
     assert take(place, "another's").epoch == 2
     assert take(place, "mine").epoch == 3

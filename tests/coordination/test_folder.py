@@ -6,7 +6,6 @@ import pytest
 
 from tests.supervisor.running import attempt, dead_process, supervise_by
 from tests.wait import until
-from trackside.coordination import coordination as seam
 from trackside.coordination.coordination import FLIGHT_RECORDER, Liveness, Request
 from trackside.records.group import GroupRecord
 from trackside.supervisor.attempt import Attempt
@@ -19,7 +18,9 @@ ELSEWHERE = Identity(1, 1, "the boot of another machine")
 def of_several_machines(home) -> Attempt:
     """A group of hosts on several machines that share the folder."""
     folder = attempt(home, num_hosts=2).context.folder
-    GroupRecord(addresses={}, interface="eth0").write(folder)
+    GroupRecord(addresses={"algo-1": "10.0.0.1", "algo-2": "10.0.0.2"}, interface="eth0").write(
+        folder
+    )
     return attempt(home, num_hosts=2)
 
 
@@ -45,11 +46,11 @@ def test_a_process_of_another_machine_is_not_dead(tmp_path):
 
 
 def test_a_host_of_another_machine_that_stays_silent_is_lost(tmp_path, monkeypatch):
+    monkeypatch.setenv("TRACKSIDE_LEASE", "0")
     mine = of_several_machines(tmp_path)
     supervise_by(mine.context.folder, "algo-2", ELSEWHERE)
     record = mine.context.folder.host("algo-2", 1).supervisor
     assert mine.peers.check() == []
-    monkeypatch.setattr(seam, "LEASE_SECONDS", 0.0)
     assert until(mine.peers.check) == ["algo-2"]
     os.utime(record, (1, 1))  # its clock is its own affair: that the time changes counts
     assert mine.peers.check() == []

@@ -292,3 +292,27 @@ def test_importing_it_loads_no_compressor() -> None:
         "sys.exit('isal' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", check], check=True)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (["a", "algo-2"], ["a"]),
+        (["a"], ["a", "algo-2"]),
+        (["a", "algo-2/a", "algo-2/algo-2"], ["a", "algo-2/a"]),
+    ],
+)
+def test_a_file_with_the_name_of_a_host_is_in_nobodys_way(
+    tmp_path: Path, first: list[str], second: list[str]
+) -> None:
+    hosts = [
+        Source(make(tmp_path / host, dict.fromkeys(files, host)), host)
+        for host, files in (("algo-1", first), ("algo-2", second))
+    ]
+    archive = tmp_path / "output.tar.gz"
+    archive.write_bytes(b"".join(pack(hosts, clash=Clash.HOST_FOLDER)))
+    extract(archive, tmp_path / "out")
+    found = [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
+    assert len(found) == len(first) + len(second)
+    written = ["algo-1"] * len(first) + ["algo-2"] * len(second)
+    assert sorted(path.read_text() for path in found) == written

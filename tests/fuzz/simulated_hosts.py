@@ -103,6 +103,13 @@ class World:
         return True
 
 
+@dataclass
+class Listing:
+    at: float
+    away_seconds: float
+    names: dict[str, str]
+
+
 class Store:
     """Objects with etags. Puts may be applied late, and listings may be old."""
 
@@ -116,7 +123,7 @@ class Store:
         """In all, so far."""
         self._went_at = 0.0
         self._serial = itertools.count(1)
-        self._listings: list[tuple[float, dict[str, str]]] = []
+        self._listings: list[Listing] = []
 
     def go_away(self) -> None:
         if not self.is_away:
@@ -146,16 +153,15 @@ class Store:
     def delete(self, name: str) -> None:
         self.objects.pop(name, None)
 
-    def names(self) -> dict[str, str]:
+    def listing(self) -> "Listing":
         names = {
             name: etag for name, (etag, _) in self.objects.items() if name not in (JOURNAL, MODEL)
         }
-        self._listings.append((self.world.now, names))
-        recent = [each for each in self._listings if self.world.now - each[0] <= OLD_SECONDS]
+        self._listings.append(Listing(self.world.now, self.total_away(), names))
+        recent = [each for each in self._listings if self.world.now - each.at <= OLD_SECONDS]
         self._listings = recent
-        if self.world.happens("old listing", 0.02):
-            return self.world.random.choice(recent)[1]
-        return names
+        is_old = self.world.happens("old listing", 0.02)
+        return self.world.random.choice(recent) if is_old else recent[-1]
 
     def _check(self, name: str, before: Any, after: Any) -> None:
         if name == MODEL and before is not None and after < before:
@@ -373,11 +379,13 @@ class Host:
             raise StoreAway
         if self.world.happens("request lost", 0.01):
             raise StoreAway
-        if isinstance(command, List) or getattr(command, "name", "").endswith("/lead.json"):
+        if not self.is_lead and getattr(command, "name", "").endswith("/lead.json"):
             self.looks = (self.world.now, self.store.total_away())
         match command:
             case List():
-                return Listed(self.store.names())
+                found = self.store.listing()
+                self.looks = (found.at, found.away_seconds)
+                return Listed(found.names)
             case Get():
                 return self._got(command)
             case Put():

@@ -4,6 +4,7 @@ networks that are cut and machines that stand still. A seed plays the same way e
 
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -41,7 +42,7 @@ def simulate(random: Random) -> Counter[str]:
     asker = Asker(world, store, placement.hosts)
     placement.reconcile()
     for what in asked:
-        world.at(random.uniform(0, FAULTY_SECONDS), lambda what=what: asker.ask(what))
+        world.at(random.uniform(0, FAULTY_SECONDS), partial(asker.ask, what))
     trouble(world, store, placement)
     world.run(FAULTY_SECONDS)
     world.is_faulty = False
@@ -105,7 +106,8 @@ def check_end(world: World, store: Store, placement: Placement) -> None:
         if host.left == "final" and host.disk.journal != placement.end:
             raise Violation(f"{host.name} ended with another journal")
     leads = [host for host in placement.all_hosts if host.is_lead and host.left == "final"]
-    names = {f"{host.epoch}/lead.json" for host in leads} & set(store.objects)
+    swept = [host for host in leads if not host.state.over]
+    names = {f"{host.epoch}/lead.json" for host in swept} & set(store.objects)
     if names and not world.faults["put applied late"]:
         raise Violation(f"left in the store: {names}")
 

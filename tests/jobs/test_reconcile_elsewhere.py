@@ -4,9 +4,13 @@ from dataclasses import replace
 
 import pytest
 
+from tests.jobs.conftest import is_training, kill_supervisor, make_spec, num_starts
+from tests.wait import until
+from trackside.jobs.jobs import Jobs
 from trackside.jobs.reconcile_elsewhere import Action, End, Place, decide
 from trackside.jobs.revivals import MAX_REVIVALS
 from trackside.placement.placement import Exited, Lost, Pending, Poll, Running, Unknown
+from trackside.records.layout import Home
 from trackside.records.placed import Placed, PlacedHost
 from trackside.records.status import FIRST, Secondary, State, Status
 from trackside.system.boot_clock import Moment
@@ -63,3 +67,22 @@ def test_what_is_done_follows_from_what_is_known(
     given = {"algo-1": lead, "algo-2": other}
     polls = {host: poll for host, poll in given.items() if poll is not None}
     assert decide(state, placed, polls, NOW) == expected
+
+
+@pytest.mark.parametrize("was_started", [False, True])
+def test_a_job_of_a_placement_of_a_later_version_is_left_alone(
+    jobs: Jobs, home: Home, was_started: bool
+):
+    jobs.submit(make_spec(hyper={"hold": "yes"}))
+    folder = home.job("job-1")
+    until(lambda: is_training(jobs, "job-1"))
+    placed = Placed.read(folder)
+    assert placed is not None
+    started = placed.started if was_started else ()
+    kill_supervisor(folder)
+    folder.host("algo-1", 1).supervisor.unlink()
+    replace(placed, placement="quantum", started=started).write(folder)
+    before = folder.journal.read_bytes()
+    jobs.reconcile("job-1")
+    assert folder.journal.read_bytes() == before
+    assert num_starts(folder) == 1

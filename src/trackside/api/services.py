@@ -49,7 +49,9 @@ class Services:
         """`url` is where jobs reach this server; without it they get no keys to it."""
         credentials = JobCredentials(keys, settings.layout)
         job_environment = None if url is None else partial(credentials.environment, url=url)
-        self.jobs = jobs or Jobs(settings, environ, job_environment=job_environment)
+        self.jobs = jobs or Jobs(
+            settings, environ, job_environment=job_environment, buckets_url=url or ""
+        )
         self._quotas = Quotas(self.jobs, keys.quotas)
         limit_of = keys.limits(settings.jobs_per_key)
         sessions = Sessions(keys, credentials)

@@ -15,7 +15,15 @@ def coordination_of(
     if group is None:
         return FolderCoordination(folder, spec.hosts, host, attempt)
     if group.shares_files:
-        return FolderCoordination(folder, spec.hosts, host, attempt, is_one_machine=False)
+        return FolderCoordination(
+            folder,
+            spec.hosts,
+            host,
+            attempt,
+            is_one_machine=False,
+            lease_seconds=settings.lease_seconds,
+            beat_seconds=settings.heartbeat_seconds,
+        )
     # Imported here: it takes threads and an object store's client, which one machine does without.
     from trackside.coordination.store import StoreCoordination
 

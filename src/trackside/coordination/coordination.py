@@ -1,6 +1,7 @@
 """The seam between the hosts of a running job: what each says about itself and learns of others.
 
-`folder.py` keeps it in the job's folder, for hosts that share a file system.
+`folder.py` keeps it in the job's folder, for hosts that share a file system; `store.py` adds a
+mirror in object storage, for hosts that share nothing else.
 """
 
 from abc import ABC, abstractmethod

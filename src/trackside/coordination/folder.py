@@ -10,9 +10,9 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trackside.coordination import coordination as seam
 from trackside.coordination.coordination import (
     BEAT_SECONDS,
+    LEASE_SECONDS,
     Coordination,
     EndOrder,
     Liveness,
@@ -46,9 +46,14 @@ class FolderCoordination(Coordination):
         attempt: int,
         *,
         is_one_machine: bool = True,
+        lease_seconds: float = LEASE_SECONDS,
+        beat_seconds: float = BEAT_SECONDS,
     ) -> None:
+        """The last two count if the hosts are on several machines."""
         super().__init__(folder, hosts, host, attempt)
         self.is_one_machine = is_one_machine
+        self._lease_seconds = lease_seconds
+        self._beat_seconds = beat_seconds
         self._order: EndOrder | None = None
         self._end_name = os.fspath(folder.end_order(attempt))
         self._requests_name = os.fspath(folder.requests(host))
@@ -109,7 +114,7 @@ class FolderCoordination(Coordination):
             return Liveness(supervisor=True)
         silent_seconds = now - self._heard.setdefault(host, now)
         if not self.is_one_machine:
-            return Liveness(silent_seconds < seam.LEASE_SECONDS, None, silent_seconds)
+            return Liveness(silent_seconds < self._lease_seconds, None, silent_seconds)
         return Liveness(False, script_lives(folders[0]), silent_seconds)
 
     def _is_touched(self, host: str, folders: list[HostFolder]) -> bool:
@@ -144,7 +149,7 @@ class FolderCoordination(Coordination):
         if not self.is_one_machine:
             from trackside.system.worker import Worker  # threads, which most jobs can do without
 
-            self._beat = Worker("trackside-beat", self._touch, interval=BEAT_SECONDS)
+            self._beat = Worker("trackside-beat", self._touch, interval=self._beat_seconds)
             self._beat.start()
 
     def _touch(self) -> None:

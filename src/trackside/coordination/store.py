@@ -42,7 +42,8 @@ class StoreCoordination(FolderCoordination):
             heartbeat_seconds=settings.heartbeat_seconds,
             patience_seconds=settings.upload_deadline_seconds,
         )
-        self._mirror: Mirror | None = None
+        self.mirror: Mirror | None = None
+        """Between `start` and `close`."""
 
     def start(self) -> None:
         """`StoreUnreachable` if a lead without any files of its own cannot learn how far the job
@@ -54,13 +55,13 @@ class StoreCoordination(FolderCoordination):
             locate(self._keys.coordination, home=home, hurried=True),
             locate_object(self._keys.journal, home=home, hurried=True),
         )
-        self._mirror = mirror
+        self.mirror = mirror
         mirror.start(self._settings.upload_deadline_seconds)
 
     def close(self) -> None:
-        if self._mirror is not None:
-            self._mirror.close()
-            self._mirror = None
+        if self.mirror is not None:
+            self.mirror.close()
+            self.mirror = None
 
     def announce(self, record: HostRecord) -> None:
         super().announce(record)
@@ -90,14 +91,14 @@ class StoreCoordination(FolderCoordination):
 
     def liveness(self, host: str) -> Liveness:
         """Of those hosts that this one listens to: the lead to all, the others to the lead."""
-        if self._mirror is None or host not in self._plan.peers:
+        if self.mirror is None or host not in self._plan.peers:
             return Liveness(supervisor=True)
-        peer = self._mirror.state.peer(host)
+        peer = self.mirror.state.peer(host)
         return Liveness(not is_lost(self._plan, peer), None, peer.silent_seconds)
 
     def is_over(self) -> str:
-        return self._mirror.state.over if self._mirror is not None else ""
+        return self.mirror.state.over if self.mirror is not None else ""
 
     def _wake(self) -> None:
-        if self._mirror is not None:
-            self._mirror.wake()
+        if self.mirror is not None:
+            self.mirror.wake()

@@ -9,10 +9,12 @@ import logging
 import os
 import stat
 import tarfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from enum import Enum
 from pathlib import Path, PurePosixPath
+from typing import Any, Protocol
 
 from trackside.errors import ArchiveError
 from trackside.files.deflate import BLOCK_BYTES, Piece, gzipped
@@ -25,6 +27,35 @@ compresses better; larger ones (weights) always go at full speed.
 """
 
 _log = logging.getLogger(__name__)
+_READ_BYTES = 4 << 20
+_TYPES = {
+    stat.S_IFREG: tarfile.REGTYPE,
+    stat.S_IFLNK: tarfile.SYMTYPE,
+    stat.S_IFDIR: tarfile.DIRTYPE,
+}
+
+Warn = Callable[[str], None]
+
+
+class Origin(Protocol):
+    """Where members come from: a folder here, or the part of a host elsewhere."""
+
+    @property
+    def host(self) -> str: ...
+
+    def members(self, warn: Warn) -> "Iterator[Member]":
+        """In any order, but folders before their content."""
+        ...
+
+    def frame(self, member: "Member", warn: Warn) -> "Frame | None":
+        """None for one that is left out."""
+        ...
+
+    def file(self, member: "Member", warn: Warn) -> Iterator[bytes] | None:
+        """The content of a file, or of the file that a link leads to; None for any other."""
+        ...
+
+    def has_entries(self) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +75,35 @@ class Source:
     def opened(self) -> ScriptFolder:
         return self.script_folder or ScriptFolder(self.path)
 
+    def members(self, warn: Warn) -> "Iterator[Member]":
+        return _found(self, warn)
+
+    def frame(self, member: "Member", warn: Warn) -> "Frame | None":
+        if member.kind == stat.S_IFREG:
+            return _file(self, member, warn)
+        if member.kind == stat.S_IFLNK:
+            return _link(self, member, warn)
+        return _folder(member, warn)
+
+    def file(self, member: "Member", warn: Warn) -> Iterator[bytes] | None:
+        below = self.file_below(member, warn)
+        return _read(self.opened, below) if below else None
+
+    def file_below(self, member: "Member", warn: Warn) -> str:
+        """The path of that file; empty without any."""
+        path = Path(os.path.realpath(member.path))  # unlike `resolve`, accepts links in a circle
+        if not path.is_file():
+            return ""
+        root = self.path.resolve()
+        if not path.is_relative_to(root):
+            warn(f"{str(member.path)!r} is left out: it leads outside the folder")
+            return ""
+        return str(path.relative_to(root))
+
+    def has_entries(self) -> bool:
+        with self.opened.entries() as entries:
+            return bool(entries)
+
 
 class Clash(Enum):
     """What happens to a name in several sources."""
@@ -55,22 +115,54 @@ class Clash(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A file, folder or link on disk and its path in the archive."""
+    """A file, folder or link and its path in the archive."""
 
     name: str
     path: Path
+    """For messages, where it is not on this machine."""
     kind: int
     """The file type bits of its mode."""
-    source: Source
+    source: Origin
     below: str = ""
     """Its path relative to the source; empty for a source that is a single file."""
 
 
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What an archive has of a member besides its name. To be closed."""
+
+    kind: int
+    mode: int
+    mtime: int
+    size: int = 0
+    goal: str = ""
+    """Of a link."""
+    content: Iterable[Piece] = ()
+    """With tar's padding."""
+    handle: int = -1
+    """The open file that the content is read from, if any."""
+
+    def header(self, name: str) -> Piece:
+        info = tarfile.TarInfo(name)
+        info.type = _TYPES[self.kind]
+        info.mode, info.mtime, info.size = self.mode, self.mtime, self.size
+        info.linkname = self.goal
+        return Piece(info.tobuf(tarfile.PAX_FORMAT, "utf-8", "surrogateescape"), careful=True)
+
+    def close(self) -> None:
+        if self.handle >= 0:
+            os.close(self.handle)
+
+
+END = Piece(bytes(2 * tarfile.BLOCKSIZE), careful=True)
+"""After the last member."""
+
+
 def pack(
-    sources: Sequence[Source],
+    sources: Sequence[Origin],
     *,
     clash: Clash = Clash.LAST_WINS,
-    warn: Callable[[str], None] = _log.warning,
+    warn: Warn = _log.warning,
     threads: int | None = None,
 ) -> Iterator[bytes]:
     """The archive's bytes, deterministic for the same files, with a few megabytes of memory.
@@ -83,22 +175,21 @@ def pack(
     return gzipped(_framed(members, warn), threads=threads)
 
 
-def plan(
-    sources: Sequence[Source], *, clash: Clash, warn: Callable[[str], None] = _log.warning
-) -> list[Member]:
+def plan(sources: Sequence[Origin], *, clash: Clash, warn: Warn = _log.warning) -> list[Member]:
     """What `pack` will put where, in the archive's order."""
     chosen: dict[str, Member] = {}
+    made: set[str] = set()
     for source in sources:
-        for member in _found(source, warn):
+        for member in source.members(warn):
             if clash is Clash.HOST_FOLDER:
-                member = _beside(chosen, member)
+                member = _beside(chosen, made, member)
             else:
                 _give_way(chosen, member)
             chosen[member.name] = member
     return [chosen[name] for name in sorted(chosen, key=os.fsencode)]
 
 
-def _found(source: Source, warn: Callable[[str], None]) -> Iterator[Member]:
+def _found(source: Source, warn: Warn) -> Iterator[Member]:
     root = source.path
     try:
         if source.script_folder is not None or root.is_dir():
@@ -110,7 +201,7 @@ def _found(source: Source, warn: Callable[[str], None]) -> Iterator[Member]:
         raise ArchiveError(f"There is no {str(root)!r} to pack.") from failure
 
 
-def _walk(source: Source, warn: Callable[[str], None]) -> Iterator[Member]:
+def _walk(source: Source, warn: Warn) -> Iterator[Member]:
     waiting = [("", source.into)]  # no recursion: folders may be nested without limit
     while waiting:
         folder, prefix = waiting.pop()
@@ -125,7 +216,7 @@ def _walk(source: Source, warn: Callable[[str], None]) -> Iterator[Member]:
                 waiting.append((below, name))
 
 
-def _entries(folder: str, source: Source, warn: Callable[[str], None]) -> list[tuple[str, int]]:
+def _entries(folder: str, source: Source, warn: Warn) -> list[tuple[str, int]]:
     """Name and kind of each."""
     path = source.path / folder
     found = []
@@ -145,10 +236,18 @@ def _entries(folder: str, source: Source, warn: Callable[[str], None]) -> list[t
     return found
 
 
-def _beside(chosen: dict[str, Member], member: Member) -> Member:
-    while _rivals(chosen, member):
-        member = replace(member, name=_joined(member.source.host, member.name))
-    return member
+def _beside(chosen: dict[str, Member], made: set[str], member: Member) -> Member:
+    """The member under a name that is free. `made` are the folders made for such names."""
+    folder, renamed = member.source.host, member
+    while _rivals(chosen, renamed) or (renamed.kind != stat.S_IFDIR and renamed.name in made):
+        if renamed is not member:
+            folder = f"{folder}/{member.source.host}"
+        while _rivals(chosen, replace(member, name=folder, kind=stat.S_IFDIR)):
+            folder += "_"  # the host's name is that of a file
+        renamed = replace(member, name=_joined(folder, member.name))
+    if renamed is not member:
+        made.update(map(str, PurePosixPath(renamed.name).parents))
+    return renamed
 
 
 def _give_way(chosen: dict[str, Member], member: Member) -> None:
@@ -174,45 +273,39 @@ def _rivals(chosen: dict[str, Member], member: Member) -> list[str]:
     return rivals
 
 
-def _framed(members: Sequence[Member], warn: Callable[[str], None]) -> Iterator[Piece]:
+def _framed(members: Sequence[Member], warn: Warn) -> Iterator[Piece]:
     for member in members:
-        if member.kind == stat.S_IFREG:
-            yield from _file(member, warn)
-        elif member.kind == stat.S_IFLNK:
-            yield from _link(member, warn)
-        else:
-            yield from _folder(member, warn)
-    yield Piece(bytes(2 * tarfile.BLOCKSIZE), careful=True)
+        frame = member.source.frame(member, warn)
+        if frame is not None:
+            with closing(frame):
+                yield frame.header(member.name)
+                yield from frame.content
+    yield END
 
 
-def _file(member: Member, warn: Callable[[str], None]) -> Iterator[Piece]:
+def _file(source: Source, member: Member, warn: Warn) -> Frame | None:
     try:
-        handle = _opened(member)
+        handle = _opened(source, member)
     except FileNotFoundError:
         warn(f"{str(member.path)!r} vanished while it was packed")
-        return
+        return None
     except OSError as failure:
         if not isinstance(failure, NoPlainFile) or failure.errno == errno.ELOOP:
             raise _unreadable(member.path, failure) from failure
         warn(f"{str(member.path)!r} became something else while it was packed")
-        return
-    try:
-        status = os.fstat(handle)
-        info = _info(member.name, status)
-        info.size = status.st_size
-        yield _header(info)
-        yield from _content(member.path, handle, info.size, warn)
-    finally:
-        os.close(handle)
+        return None
+    status = os.fstat(handle)
+    content = _content(member.path, handle, status.st_size, warn)
+    return _frame(member.kind, status, size=status.st_size, content=content, handle=handle)
 
 
-def _opened(member: Member) -> int:
+def _opened(source: Source, member: Member) -> int:
     if member.below:
-        return member.source.opened.open(member.below)
+        return source.opened.open(member.below)
     return ScriptFolder(member.path.parent).open(member.path.name)
 
 
-def _content(path: Path, handle: int, size: int, warn: Callable[[str], None]) -> Iterator[Piece]:
+def _content(path: Path, handle: int, size: int, warn: Warn) -> Iterator[Piece]:
     """Exactly `size` bytes and tar's padding, whatever happens to the file meanwhile."""
     careful = size <= SMALL_FILE_BYTES
     left = size
@@ -236,25 +329,21 @@ def _content(path: Path, handle: int, size: int, warn: Callable[[str], None]) ->
     yield Piece(bytes(-size % tarfile.BLOCKSIZE), careful=True)
 
 
-def _link(member: Member, warn: Callable[[str], None]) -> Iterator[Piece]:
+def _link(source: Source, member: Member, warn: Warn) -> Frame | None:
     try:
         status, goal = os.lstat(member.path), os.readlink(member.path)
     except OSError:
         warn(f"{str(member.path)!r} vanished while it was packed")
-        return
-    inside = _goal_inside(member, goal)
+        return None
+    inside = _goal_inside(source, member, goal)
     if inside is None:
         warn(f"Link {str(member.path)!r} is left out: it leads to {goal!r}, outside the folder")
-        return
-    info = _info(member.name, status)
-    info.type = tarfile.SYMTYPE
-    info.linkname = inside
-    yield _header(info)
+        return None
+    return _frame(member.kind, status, goal=inside)
 
 
-def _goal_inside(member: Member, goal: str) -> str | None:
+def _goal_inside(source: Source, member: Member, goal: str) -> str | None:
     """The link's relative target; None when it leads out of the source."""
-    source = member.source
     seen_as = PurePosixPath(source.seen_as or source.path)
     if PurePosixPath(goal).is_relative_to(seen_as):
         path = source.path / PurePosixPath(goal).relative_to(seen_as)
@@ -271,26 +360,23 @@ def _goal_inside(member: Member, goal: str) -> str | None:
     return goal
 
 
-def _folder(member: Member, warn: Callable[[str], None]) -> Iterator[Piece]:
+def _folder(member: Member, warn: Warn) -> Frame | None:
     try:
-        info = _info(member.name, os.lstat(member.path))
+        return _frame(member.kind, os.lstat(member.path))
     except FileNotFoundError:
         warn(f"{str(member.path)!r} vanished while it was packed")
-        return
-    info.type = tarfile.DIRTYPE
-    yield _header(info)
+        return None
 
 
-def _info(name: str, status: os.stat_result) -> tarfile.TarInfo:
-    info = tarfile.TarInfo(name)
-    info.mode = stat.S_IMODE(status.st_mode) & 0o777
-    info.mtime = int(status.st_mtime)  # whole seconds need no extended header
-    return info
+def _frame(kind: int, status: os.stat_result, **rest: Any) -> Frame:
+    mode = stat.S_IMODE(status.st_mode) & 0o777
+    return Frame(kind, mode, int(status.st_mtime), **rest)  # whole seconds need no extended header
 
 
-def _header(info: tarfile.TarInfo) -> Piece:
-    header = info.tobuf(tarfile.PAX_FORMAT, "utf-8", "surrogateescape")
-    return Piece(header, careful=True)
+def _read(folder: ScriptFolder, below: str) -> Iterator[bytes]:
+    with open(folder.open(below), "rb") as file:
+        while data := file.read(_READ_BYTES):
+            yield data
 
 
 def _joined(folder: str, name: str) -> str:

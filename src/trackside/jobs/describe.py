@@ -1,16 +1,17 @@
 """The DescribeTrainingJob response for a job; Trackside's own fields are under `Trackside`."""
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
-from trackside.coordination.host_files import has_damaged_record, record_of
+from trackside.coordination.host_files import has_damaged_record, records_of
 from trackside.files import disk_space
 from trackside.jobs.records import Record, shareable
 from trackside.jobs.update_job import tags_of
 from trackside.records.finding import RuleKey
+from trackside.records.hosts import HostRecord
 from trackside.records.journal import History, Transition
 from trackside.records.layout import JobKeys
 from trackside.records.metric_totals import JobMetrics, Totals
@@ -54,8 +55,12 @@ def describe(
     evaluations: Sequence[Evaluation] = (),
     *,
     region: str = REGION,
+    hosts: Mapping[str, HostRecord] | None = None,
 ) -> dict[str, Any]:
-    """Times are aware datetimes, as boto3 gives; members that do not apply are left out."""
+    """Times are aware datetimes, as boto3 gives; members that do not apply are left out.
+
+    `hosts` are those of a job that runs on other machines.
+    """
     request = shareable(record.spec).to_request()
     return {
         "TrainingJobName": record.spec.name,
@@ -72,7 +77,7 @@ def describe(
         **_profiling(record),
         **_rules(record, evaluations, region),
         **_final_metrics(metrics.totals),
-        "Trackside": _trackside(record, request["Trackside"], metrics),
+        "Trackside": _trackside(record, request["Trackside"], metrics, hosts or {}),
     }
 
 
@@ -168,7 +173,12 @@ def _final_metrics(metrics: Totals) -> dict[str, Any]:
     return {"FinalMetricDataList": description} if description else {}
 
 
-def _trackside(record: Record, options: dict[str, Any], metrics: JobMetrics) -> dict[str, Any]:
+def _trackside(
+    record: Record,
+    options: dict[str, Any],
+    metrics: JobMetrics,
+    hosts: Mapping[str, HostRecord],
+) -> dict[str, Any]:
     description: dict[str, Any] = {
         "name": shown_name(record.spec.name),
         "owner": record.submitter.owner or None,
@@ -191,12 +201,15 @@ def _trackside(record: Record, options: dict[str, Any], metrics: JobMetrics) -> 
     if record.folder is not None:
         if not record.history.state.is_final:
             description["disk"] = disk_space.trouble(record.folder.root)
+        hosts = records_of(record.folder, record.spec.hosts, record.history.attempt)
         for host in record.spec.hosts:
-            if seen := record_of(record.folder, host, record.history.attempt):
-                description["hosts"][host] = asdict(seen)
-                description["syncs"][host] = description["hosts"][host].pop("syncs")
-            elif has_damaged_record(record.folder, host, record.history.attempt):
+            if host not in hosts and has_damaged_record(
+                record.folder, host, record.history.attempt
+            ):
                 description["damaged"][f"the record of {host}"] = 1
+    for host, seen in hosts.items():
+        description["hosts"][host] = asdict(seen)
+        description["syncs"][host] = description["hosts"][host].pop("syncs")
     return description
 
 

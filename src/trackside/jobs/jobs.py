@@ -48,7 +48,7 @@ class Jobs(LocalFollower, LocalIndex, LocalController):
         `key` submitted it, it counts against the limit of `who`, and it belongs to `owner`, or to
         `who`. Raises what `submit` does, and `InvalidSpec` for a request that exceeds this machine.
         """
-        self._check_placement(spec)
+        self._check_placement(spec, uploads_channels=False)
         if is_counted(spec) and (too_much := list(violations(spec, self.capacity))):
             raise InvalidSpec(too_much)
         if spec.is_container:

@@ -16,6 +16,7 @@ from trackside.jobs import pending_jobs
 from trackside.jobs.curve_claims import release
 from trackside.jobs.disk_use import DiskUse
 from trackside.jobs.drafts import sweep_drafts
+from trackside.jobs.elsewhere import remove_coordination
 from trackside.jobs.garbage_collection import Disk
 from trackside.jobs.index import JobSummary, Page
 from trackside.jobs.local_submitter import SUPERVISOR_COMMAND, LocalSubmitter
@@ -32,6 +33,7 @@ from trackside.records.host_processes import is_supervised, wake_supervisors
 from trackside.records.job_updates import UPDATE, Update, note_stopped_rule
 from trackside.records.journal import LOCK_SECONDS, History, Journal
 from trackside.records.layout import Home, HostFolder, JobFolder, JobKeys
+from trackside.records.placed import LOCAL
 from trackside.records.status import Secondary
 from trackside.settings import Settings
 from trackside.storage.locate import locate
@@ -55,6 +57,7 @@ class LocalController(LocalSubmitter):
         *,
         supervisor_command: Sequence[str] = SUPERVISOR_COMMAND,
         job_environment: JobEnvironment | None = None,
+        buckets_url: str = "",
     ) -> None:
         """As for `LocalSubmitter`."""
         super().__init__(
@@ -62,6 +65,7 @@ class LocalController(LocalSubmitter):
             environ,
             supervisor_command=supervisor_command,
             job_environment=job_environment,
+            buckets_url=buckets_url,
         )
         self._reconciler = Reconciler(self._home, self._launcher)
         self._scheduler_signal = SchedulerSignal()
@@ -78,6 +82,8 @@ class LocalController(LocalSubmitter):
         if history.state.is_final:  # it had finished, or was queued and never started
             self._scheduler_signal.notify(name)
             return history
+        if (group := self._reconciler.group_of(name)) is not None:
+            return group.stop()
         journal = Journal(folder.journal, lock_seconds=LOCK_SECONDS)
         history = journal.try_move(Secondary.STOPPING)
         wake_supervisors(folder)
@@ -86,7 +92,7 @@ class LocalController(LocalSubmitter):
 
     def stop_rule(self, name: str, rule: RuleKey) -> None:
         """Request that one rule of a job stops; its findings remain."""
-        self._check_is_here(name)
+        self._check_may_change(name)
         journal = Journal(self._folder(name).journal, lock_seconds=LOCK_SECONDS)
         note_stopped_rule(journal, rule)
         self._reconcile_job(name)
@@ -94,7 +100,7 @@ class LocalController(LocalSubmitter):
     def change_tags(
         self, name: str, *, put: Mapping[str, str] | None = None, remove: Sequence[str] = ()
     ) -> dict[str, str]:
-        self._check_is_here(name)
+        self._check_may_change(name)
         note_tags(self._record(name), self._home, dict(put or {}), remove)
         self._scheduler_signal.notify(name)
         return tags_of(self._record(name))
@@ -102,7 +108,7 @@ class LocalController(LocalSubmitter):
     def update(self, name: str, update: Update) -> None:
         """Change a job. While it runs, its supervisors and the evaluator of its rules apply that
         within seconds; afterwards it is only recorded."""
-        self._check_is_here(name)
+        self._check_may_change(name)
         note(self._record(name), self._home, UPDATE, **update.to_note())
 
     def stored(self, name: str) -> list[Stored]:
@@ -118,6 +124,7 @@ class LocalController(LocalSubmitter):
             retained = []  # an earlier call removed the files, but could not update the database
         else:
             _check_finished(record)
+            self._end_group(name)
             stored = self._judged(record) if data else stored_by(record, self._home)
             retained = [each for each in stored if not is_removed(each, data, checkpoints)]
             delete(record, self._home, [each for each in stored if each not in retained])
@@ -176,6 +183,28 @@ class LocalController(LocalSubmitter):
         others = [row for row in rows if row.name != record.spec.name]
         return judged(stored, [use for row in others for use in uses(row, self._home)], self._home)
 
+    def _check_may_change(self, name: str) -> None:
+        """The journal of a job on other machines is its lead's until it has ended."""
+        self._check_is_here(name)
+        record = self._record(name)
+        is_here = record.folder is not None or record.spec.options.placement == LOCAL
+        if not is_here and not record.history.state.is_final:
+            raise JobNotFinished(
+                f"Job {name!r} runs on other machines ({record.spec.options.placement}): it can be "
+                "stopped, and changed once it has ended."
+            )
+
+    def _end_group(self, name: str) -> None:
+        """`JobNotFinished` while a host of other machines is at work."""
+        group = self._reconciler.group_of(name) if self._is_here(name) else None
+        if group is None:
+            return
+        deadline = time.monotonic() + _LAST_UPLOADS_SECONDS
+        while not group.is_gone():
+            if time.monotonic() > deadline:
+                raise _still_at_work(name)
+            time.sleep(1.0)
+
     def _check_is_here(self, name: str) -> None:
         """A job's files are changed only by the home that has them."""
         if self._is_here(name):
@@ -193,11 +222,15 @@ def delete(record: Record, home: Home, data: Iterable[Stored] = ()) -> None:
         remove(each, home)
     _delete_record(record.keys, home)
     release(record.spec, home)
+    is_elsewhere = record.folder is None and record.spec.options.placement != LOCAL
+    if is_elsewhere:
+        remove_coordination(record.keys, home)
     if record.folder is not None:
         for path in record.folder.hosts.glob("*/*"):
             remove_container(HostFolder(path))
+    if is_elsewhere or record.folder is not None:
         with suppress(FileNotFoundError):  # removed in between to free the disk
-            withdraw(record.folder, home)
+            withdraw(home.job(record.spec.name), home)
 
 
 def _check_finished(record: Record) -> None:
@@ -214,11 +247,15 @@ def _await_exit_of_processes(folder: JobFolder) -> None:
     deadline = time.monotonic() + _LAST_UPLOADS_SECONDS
     while is_supervised(folder) or evaluator_process.is_alive(folder.rules):
         if time.monotonic() > deadline:
-            raise JobNotFinished(
-                f"Job {folder.root.name!r} has ended, but its last processes are still at work: "
-                "rules that read what it saved, or uploads. Try again in a few minutes."
-            )
+            raise _still_at_work(folder.root.name)
         time.sleep(_POLL_SECONDS)
+
+
+def _still_at_work(name: str) -> JobNotFinished:
+    return JobNotFinished(
+        f"Job {name!r} has ended, but its last processes are still at work: "
+        "rules that read what it saved, or uploads. Try again in a few minutes."
+    )
 
 
 def _delete_record(keys: JobKeys, home: Home) -> None:

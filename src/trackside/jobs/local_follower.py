@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.05
 FAR_SECONDS = 1.0
-"""For a job of another home: each poll queries a database and a store."""
+"""For a job of another home or other machines: each poll queries a database or a store."""
 RECONCILE_SECONDS = 1.0
 
 
@@ -94,7 +94,8 @@ class LocalFollower(LocalReader):
         """How to read the job's history, and how often. `JobNotFound` when there is none."""
         if self._is_here(name):
             near = JournalWatch(self._home.job(name).journal, partial(self._reconcile_job, name))
-            return near.history, PollInterval(POLL_SECONDS, POLL_SECONDS)
+            seconds = FAR_SECONDS if self._record(name).folder is None else POLL_SECONDS
+            return near.history, PollInterval(seconds, seconds)
         far = _JobElsewhere(lambda: self._record(name).history)
         return far.history, PollInterval(FAR_SECONDS, FAR_SECONDS)
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from trackside.errors import JobElsewhere, JobFailed, JobNotFound
+from trackside.errors import JobElsewhere, JobFailed, JobNotFound, StorageError
 from trackside.files import disk_space
 from trackside.jobs.drafts import sweep_drafts
 from trackside.jobs.index import JobSummary, Page
@@ -27,6 +27,7 @@ from trackside.jobs.team_database import open_catalog
 from trackside.records import evaluator_process, pending_uploads
 from trackside.records.layout import JobFolder, JobKeys
 from trackside.records.owners import local_owner
+from trackside.records.placed import LOCAL
 from trackside.records.spec import JOB_NAME
 from trackside.records.status import Status
 from trackside.settings import Settings
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from trackside.jobs.machine_resources import MachineResources
     from trackside.jobs.queue import LimitOf
     from trackside.jobs.queue_view import QueueView
+    from trackside.records.hosts import HostRecord
 
 logger = logging.getLogger(__name__)
 
@@ -82,8 +84,9 @@ class LocalReader(RecordReader):
         if self._is_here(name):
             self._reconcile_job(name)
         record = self._record(name)
-        metrics = read_metrics(record, self._home)
-        return describe(record, metrics, read_rules(record, self._home), region=region or REGION)
+        metrics, rules = read_metrics(record, self._home), read_rules(record, self._home)
+        hosts = self._hosts_elsewhere(record)
+        return describe(record, metrics, rules, region=region or REGION, hosts=hosts)
 
     def exists(self, name: str) -> bool:
         is_name = re.fullmatch(JOB_NAME, name) is not None
@@ -202,9 +205,11 @@ class LocalReader(RecordReader):
 
     def _record(self, name: str) -> Record:
         try:
-            return read_folder(self._folder(name))
+            found = read_folder(self._folder(name))
         except JobNotFound:
             row = self._catalog.find(name)
+        else:
+            return found if found.spec.options.placement == LOCAL else self._current(found)
         if row is None:
             raise JobNotFound(name)
         keys = JobKeys(row.output, name)
@@ -214,6 +219,24 @@ class LocalReader(RecordReader):
             return read_stored(keys, self._home, row.history, row.owner)
         except JobNotFound:
             raise JobElsewhere(name, row.home) from None
+
+    def _current(self, found: Record) -> Record:
+        from trackside.jobs.elsewhere import current
+
+        return current(found, self._home)
+
+    def _hosts_elsewhere(self, record: Record) -> "Mapping[str, HostRecord]":
+        """Of a job that runs on other machines."""
+        is_here = record.folder is not None or record.spec.options.placement == LOCAL
+        if is_here or record.history.state.is_final:
+            return {}
+        from trackside.jobs.elsewhere import host_records
+
+        try:
+            return host_records(record, self._home)
+        except StorageError as error:
+            logger.warning("job %s: its hosts are not known: %s", record.spec.name, error)
+            return {}
 
     def _is_elsewhere(self, row: JobSummary) -> bool:
         return row.home not in ("", self._catalog.identity)

@@ -30,11 +30,14 @@ class LocalSubmitter(LocalReader):
         *,
         supervisor_command: Sequence[str] = SUPERVISOR_COMMAND,
         job_environment: JobEnvironment | None = None,
+        buckets_url: str = "",
     ) -> None:
         """Supervisors get `environ`, including credentials, and for their script the variables of
-        `job_environment`; neither is ever written to disk.
+        `job_environment`; neither is ever written to disk. `buckets_url` is where other machines
+        reach the embedded buckets, with those variables.
         """
         super().__init__(settings, environ)
+        self._buckets_url = buckets_url
         # A job that submits another must not mark the other's supervisors as its own processes.
         inherited = {key: value for key, value in environ.items() if key != NONCE_VARIABLE}
         environment = {**inherited, **settings.variables}
@@ -65,14 +68,33 @@ class LocalSubmitter(LocalReader):
             source,
             files or {},
             self._catalog.claimed,
+            uploads_channels=not self._shares_files(spec),
         ).submit()
 
-    def _check_placement(self, spec: JobSpec) -> None:
+    def _shares_files(self, spec: JobSpec) -> bool:
+        return placement_class(spec.options.placement).shares_files
+
+    def _check_locations(self, spec: JobSpec, *, uploads_channels: bool) -> None:
+        """Of a job whose hosts are other machines."""
+        from trackside.jobs.channel_upload import unreachable
+
+        wrong = unreachable(
+            anchored(spec),
+            self._home.root,
+            buckets_url=self._buckets_url,
+            uploads_channels=uploads_channels,
+        )
+        if found := [*wrong]:
+            raise InvalidSpec(found)
+
+    def _check_placement(self, spec: JobSpec, *, uploads_channels: bool = True) -> None:
         name = spec.options.placement
         try:
             shares_files = placement_class(name).shares_files
         except UnknownPlacement as error:
             raise InvalidSpec([Violation("Trackside.Placement", name, str(error))]) from None
+        if not shares_files:
+            self._check_locations(spec, uploads_channels=uploads_channels)
         if not shares_files and spec.options.in_place is not None:
             advice = f"is a folder of this machine, and {name} runs jobs on others; leave it out"
             raise InvalidSpec([Violation("Trackside.InPlace", spec.options.in_place, advice)])

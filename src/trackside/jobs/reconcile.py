@@ -133,6 +133,8 @@ class Reconciler:
         self._queued.pop(name, None)
         if is_attached_elsewhere(first_files(folder)):
             return None
+        if (group := self.group_of(name)) is not None and not _is_at_rest(folder):
+            return group.reconcile()
         state, seen = self._inspect(folder)
         if state.is_queued:
             self._queued[name] = look
@@ -141,10 +143,11 @@ class Reconciler:
             self._revive_end(folder)
             return self._revive_rules(folder)
         _say_why_it_waits(folder, seen)
-        if not decide(state, seen):
-            return None
-        group = GroupReconciler.of(folder, self.home, self.launcher, self._beats)
-        return self._restore(folder) if group is None else group.reconcile()
+        return self._restore(folder) if decide(state, seen) else None
+
+    def group_of(self, name: str) -> GroupReconciler | None:
+        """None for a job whose supervisors work in this home."""
+        return GroupReconciler.of(self.home.job(name), self.home, self.launcher, self._beats)
 
     def _restore(self, folder: JobFolder) -> None:
         with locked(folder) as mine:
@@ -326,6 +329,11 @@ def _poll(places: Sequence[HostFolder], poll: Poll | None) -> Poll | None:
     if poll is None and any(place.supervisor.exists() for place in places):
         return Exited(None)
     return poll
+
+
+def _is_at_rest(folder: JobFolder) -> bool:
+    state = Journal(folder.journal).read().state
+    return state.is_final or state.is_queued
 
 
 def _say_why_it_waits(folder: JobFolder, seen: Sequence[SeenHost]) -> None:

@@ -7,18 +7,21 @@ acts. A group whose lead is gone is placed anew as a whole, in the job's next at
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 
-from trackside.errors import JobError, ObjectNotFound
+from trackside.coordination.documents import LOST, STOP, StoredRequest
+from trackside.errors import JobBusy, JobError, ObjectNotFound
 from trackside.files import durable
 from trackside.files.json_record import DamagedRecord
+from trackside.jobs.elsewhere import is_further, put_request
 from trackside.jobs.records import fetch, publish_journal, read_spec
 from trackside.jobs.revivals import MAX_REVIVALS, recent_revivals
 from trackside.jobs.start_supervisor import Launcher, locked, new_group, waiting_message
 from trackside.jobs.submit import announced
 from trackside.placement.choose import UnknownPlacement
-from trackside.placement.placement import Exited, Lost, Pending, PlacementAway, Poll
+from trackside.placement.placement import Exited, Lost, Pending, PlacementAway, Poll, Running
 from trackside.quick_dataclass import dataclass
 from trackside.records.journal import History, Journal, fold_lines
 from trackside.records.layout import Home, JobFolder, JobKeys
@@ -29,6 +32,12 @@ from trackside.system import boot_clock
 
 logger = logging.getLogger(__name__)
 
+STOP_SECONDS = 60.0
+"""So long after a stop and its grace, a group that has not ended is killed."""
+_LOCK_SECONDS = 10.0
+_PAUSE_SECONDS = 0.1
+_ANSWER_SECONDS = 5.0
+"""How long a stop waits until the lead has seen it; it is not lost if that takes longer."""
 SILENT_SECONDS = 30.0
 """How long a lead is silent, by this process's own clock, before a group is placed in its stead."""
 
@@ -73,12 +82,17 @@ def decide(
         revivals, _ = recent_revivals(placed.hosts[lead], now)
         if revivals >= MAX_REVIVALS:
             return End(Secondary.FAILED, _given_up(lead, poll, revivals + 1))
-    return End(Secondary.STOPPED) if state.status is Status.STOPPING else Place()
+    is_stopping = state.status is Status.STOPPING or (placed is not None and placed.stop)
+    return End(Secondary.STOPPED) if is_stopping else Place()
 
 
 def _given_up(lead: str, poll: Exited | Lost, count: int) -> str:
-    how = poll.why if isinstance(poll, Lost) else "it exited before the job had ended"
+    how = _why(poll)
     return f"InternalServerError: the supervisor of {lead} was lost {count} times in a row: {how}"
+
+
+def _why(poll: Exited | Lost) -> str:
+    return poll.why if isinstance(poll, Lost) else "it exited before the job had ended"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +114,13 @@ class GroupReconciler:
         return cls(folder, home, launcher, read_spec(folder), beats)
 
     def reconcile(self) -> None:
-        """Does nothing when another process is doing it. A `StorageError` when the job's state
-        cannot be known."""
+        """Does nothing when another process is doing it, or the placement is one of a later version
+        of Trackside. A `StorageError` when the job's state cannot be known."""
+        try:
+            self.launcher.placement_of(self._placement_name())
+        except UnknownPlacement as error:
+            logger.warning("job %s: the placement %r %s", self.spec.name, error.name, error)
+            return
         with locked(self.folder) as mine:
             if not mine:
                 return
@@ -109,14 +128,101 @@ class GroupReconciler:
             placed = Placed.read(self.folder)
             polls = {} if placed is None else self.launcher.poll(placed)
             action = decide(history.state, placed, polls, boot_clock.now())
-            if action is not None and placed is not None and self._may_live(placed):
-                return
+            if placed is not None and not history.state.is_final:
+                self._say_why_it_waits(polls)
+                self._report_lost(placed, polls)
+                if self._ignores_stop(placed):
+                    action = End(Secondary.STOPPED)
+                elif action is not None and self._may_live(placed):
+                    return
             match action:
                 case End(to=to, reason=reason):
                     self._free(placed)
                     self._end(to, reason)
                 case Place():
                     self._place(placed, history)
+
+    def stop(self) -> History:
+        """Ask the lead to stop the job. A group that has no machine yet is withdrawn instead."""
+        with self._locked():
+            history = update_journal(self.folder, self.spec, self.home)
+            placed = Placed.read(self.folder)
+            polls = {} if placed is None else self.launcher.poll(placed)
+            if history.state.is_final or (placed is not None and placed.stop):
+                return history
+            if all(isinstance(each, Pending) for each in polls.values()):
+                self._free(placed)
+                self._end(Secondary.STOPPED, None)
+                return Journal(self.folder.journal).read()
+            assert placed is not None
+            request = StoredRequest(id=f"stop-{placed.epoch}", what=STOP)
+            put_request(JobKeys.of(self.spec), self.home, request)
+            replace(placed, stop=request.id).write(self.folder)
+        return self._answered(history)
+
+    def is_gone(self) -> bool:
+        """Whether no host of the group runs any more. What it held is freed."""
+        placed = Placed.read(self.folder)
+        if placed is None:
+            return True
+        if any(isinstance(each, Running | Pending) for each in self.launcher.poll(placed).values()):
+            return False
+        self._free(placed)
+        return True
+
+    def _answered(self, history: History) -> History:
+        deadline = time.monotonic() + _ANSWER_SECONDS
+        while history.state.status is Status.IN_PROGRESS and time.monotonic() < deadline:
+            time.sleep(_PAUSE_SECONDS)
+            with locked(self.folder) as mine:
+                if mine:
+                    history = update_journal(self.folder, self.spec, self.home)
+        return history
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        deadline = time.monotonic() + _LOCK_SECONDS
+        while True:
+            with locked(self.folder) as mine:
+                if mine:
+                    yield
+                    return
+            if time.monotonic() > deadline:
+                raise JobBusy(self.spec.name, str(self.folder.lock), _LOCK_SECONDS, None)
+            time.sleep(_PAUSE_SECONDS)
+
+    def _say_why_it_waits(self, polls: Mapping[str, Poll]) -> None:
+        for poll in polls.values():
+            if isinstance(poll, Pending):
+                message = waiting_message(self.spec.options.placement, poll.why)
+                return Journal(self.folder.journal).say(message)
+
+    def _ignores_stop(self, placed: Placed) -> bool:
+        """Whether a stop was asked for, and nothing has ended though its time is long over: by this
+        process's own clock, so that only one that lives as long kills a group."""
+        if not placed.stop:
+            return False
+        key = f"{placed.stop} of {self.spec.name}"
+        asked = self.beats.setdefault(key, Beat(b"", time.monotonic()))
+        waited = time.monotonic() - asked.seen_at
+        return waited > self.spec.options.grace_seconds + STOP_SECONDS
+
+    def _report_lost(self, placed: Placed, polls: Mapping[str, Poll]) -> None:
+        """Tell the lead of other hosts that are gone, once: the placement may know it long before
+        the lead does."""
+        lead = next(iter(placed.hosts))
+        for host, poll in polls.items():
+            if host == lead or not isinstance(poll, Exited | Lost):
+                continue
+            request = StoredRequest(f"lost-{placed.epoch}-{host}", LOST, host, {"why": _why(poll)})
+            key = f"{request.id} of {self.spec.name}"
+            if key not in self.beats:
+                put_request(JobKeys.of(self.spec), self.home, request)
+                self.beats[key] = Beat(b"", time.monotonic())
+
+    def _placement_name(self) -> str:
+        placed = Placed.read(self.folder)
+        return self.spec.options.placement if placed is None else placed.placement
 
     def _may_live(self, placed: Placed) -> bool:
         """Whether the lead gives signs of life though the placement says that it is gone: it may
@@ -168,7 +274,10 @@ class GroupReconciler:
             self.launcher.stop(placed, force=True)
 
     def _end(self, to: Secondary, reason: str | None) -> None:
-        Journal(self.folder.journal).try_move(to, reason=reason)
+        journal = Journal(self.folder.journal)
+        if to is Secondary.STOPPED:
+            journal.try_move(Secondary.STOPPING)
+        journal.try_move(to, reason=reason)
         publish_journal(self.folder, self.home)
 
 
@@ -197,12 +306,14 @@ def update_journal(folder: JobFolder, spec: JobSpec, home: Home) -> History:
     """Replace the journal in the folder by the one in storage, if that is further. Call with the
     folder's lock held."""
     here = Journal(folder.journal).read()
+    if here.state.is_final:
+        return here
     try:
         stored = fetch(JobKeys.of(spec).journal, home)
         there = fold_lines(stored.split(b"\n")[:-1])
     except (ObjectNotFound, DamagedRecord):
         return here
-    if there.version <= here.version:
+    if not is_further(stored, folder.journal.read_bytes()):
         return here
     durable.write_bytes(folder.journal, stored)
     return there

@@ -100,10 +100,10 @@ def read_stored(
 
 
 def read_stored_history(keys: JobKeys, home: Home) -> History:
-    return _folded(keys, fetch(keys.journal, home))
+    return folded(keys, fetch(keys.journal, home))
 
 
-def _folded(keys: JobKeys, journal: bytes) -> History:
+def folded(keys: JobKeys, journal: bytes) -> History:
     try:
         history = fold_lines(journal.split(b"\n")[:-1])
     except DamagedRecord as error:
@@ -203,7 +203,7 @@ def append_stored_note(keys: JobKeys, home: Home, what: str, **details: Any) -> 
     with open(home.notes_lock, "wb", opener=private_opener) as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         journal = location.store.get(location.key)
-        version = _folded(keys, journal).version
+        version = folded(keys, journal).version
         note = {"kind": "note", "what": what, **details, "seq": version + 1, "time": time.time()}
         line = json.dumps(note, separators=(",", ":")).encode() + b"\n"
         location.store.put(location.key, journal + line)

@@ -8,6 +8,7 @@ from typing import TypeVar
 from trackside.errors import Violation
 from trackside.jobs.machine_resources import MachineResources
 from trackside.placement.choose import UnknownPlacement, placement_class
+from trackside.records.placed import LOCAL as LOCAL_PLACEMENT
 from trackside.records.spec import PRIORITY_TAG, JobSpec, Options
 
 T = TypeVar("T")
@@ -56,6 +57,8 @@ def needs_of_hosts(spec: JobSpec) -> list[MachineResources]:
 
 def is_counted(spec: JobSpec) -> bool:
     """Whether it uses this machine's capacity: not where its placement schedules jobs itself."""
+    if spec.options.placement == LOCAL_PLACEMENT:
+        return True
     try:
         return not placement_class(spec.options.placement).schedules
     except UnknownPlacement:  # of another version of Trackside, which has placed it

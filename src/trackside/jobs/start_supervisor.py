@@ -9,11 +9,12 @@ import fcntl
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import field
+from dataclasses import field, replace
 from subprocess import SubprocessError
 
+from trackside.coordination.documents import EPOCH
 from trackside.coordination.host_files import files_of
-from trackside.errors import JobError, JobFailed
+from trackside.errors import JobError, JobFailed, StorageError
 from trackside.files.permissions import make_folder
 from trackside.jobs.needed_environment import needed_elsewhere
 from trackside.jobs.resource_request import needs_of_hosts
@@ -29,11 +30,12 @@ from trackside.placement.placement import (
 from trackside.quick_dataclass import dataclass
 from trackside.records.group import Bundle
 from trackside.records.journal import Journal
-from trackside.records.layout import JobFolder
+from trackside.records.layout import JobFolder, JobKeys
 from trackside.records.placed import Placed, PlacedHost
 from trackside.records.spec import JobSpec
 from trackside.records.status import Secondary
 from trackside.settings import VISIBLE_GPUS
+from trackside.storage.locate import locate_object
 from trackside.system.job_environment import GIVEN, packed
 from trackside.system.run_as import RunAs
 
@@ -83,6 +85,9 @@ class Launcher:
             intent.write(folder)
         try:
             placement = self.placement_of(placed.placement)
+            if not placement.shares_files:
+                placed = replace(placed, epoch=_taken_epoch(folder, spec, placed))
+                intent = replace(intent, epoch=placed.epoch)
             group = self._group(folder, spec, placed, names, attempt, placement)
             handle = placement.start(group)
         except (OSError, SubprocessError, ValueError) as error:
@@ -158,11 +163,31 @@ class Launcher:
             hosts={name: host.nonce for name, host in placed.hosts.items()},
             attempt=placed.attempt,
             epoch=placed.epoch,
-            environment={**needed_elsewhere(self.environment), **given},
+            environment={**self._needed_elsewhere(spec.name), **given},
         )
+
+    def _needed_elsewhere(self, job: str) -> dict[str, str]:
+        """The embedded buckets are reached through this home's server, with the job's own key."""
+        needed = needed_elsewhere(self.environment)
+        if self.job_environment is None or needed.get("TRACKSIDE_S3") != "embedded":
+            return needed
+        return {**needed, **self.job_environment(job), "TRACKSIDE_S3": "aws"}
 
     def _given(self, job: str) -> dict[str, str]:
         return {} if self.job_environment is None else {GIVEN: packed(self.job_environment(job))}
+
+
+def _taken_epoch(folder: JobFolder, spec: JobSpec, placed: Placed) -> int:
+    """From now on no earlier group of the job publishes anything."""
+    from trackside.coordination import epoch  # not for jobs on this machine
+
+    home = folder.root.parent.parent
+    uri = f"{JobKeys.of(spec).coordination}/{EPOCH}"
+    try:
+        place = locate_object(uri, home=home, hurried=True)
+        return epoch.take(place, next(iter(placed.hosts.values())).nonce).epoch
+    except StorageError as error:
+        raise PlacementAway(f"its storage: {error}") from error
 
 
 def new_group(spec: JobSpec, gpus: Sequence[str] | None = None) -> Placed:

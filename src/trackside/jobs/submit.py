@@ -68,9 +68,16 @@ class Submission:
     """Claims the name across homes: see `Catalog.claimed`."""
     caller: AttachedProcess | None = None
     """The calling process, for a script that is already running."""
+    uploads_channels: bool = False
+    """Whether channels that are folders of this machine are uploaded: its hosts are others."""
 
     def submit(self) -> None:
         """Its supervisors run when this returns."""
+        if self.uploads_channels:
+            self._check()
+            with _uploaded_channels(self.spec, self.home) as spec:
+                replace(self, spec=spec, uploads_channels=False).submit()
+            return
         with self._accepted(self._write_placed, self._publish) as job:
             start_all(self.launcher, job, self.spec)
 
@@ -191,6 +198,26 @@ class Submission:
             location.store.check_writable(location.key)
         else:
             self._publish()
+
+
+@contextmanager
+def _uploaded_channels(spec: JobSpec, home: Home) -> Iterator[JobSpec]:
+    """Before the name is claimed, as another process starts a claimed job without its submitter.
+    Removed if the job is refused."""
+    from trackside.jobs.channel_upload import targets_of, uploads_of, with_uploads
+
+    uploads = uploads_of(spec, home.root)
+    try:
+        for each in uploads:
+            each.send()
+        yield with_uploads(spec, uploads)
+    except JobExists:
+        raise  # they may be another job's by now
+    except BaseException:
+        for target in targets_of(uploads):
+            with suppress(StorageError):  # the original error matters more
+                target.store.delete([target.key])
+        raise
 
 
 def announced(folder: JobFolder, home: Home) -> bool:

@@ -526,8 +526,20 @@ class JobKeys:
 
     @property
     def coordination(self) -> str:
-        """A folder for what hosts without a common disk tell each other while the job runs."""
+        """What hosts that share no disk write for each other."""
         return f"{self.prefix}/coordination"
+
+    @property
+    def epoch(self) -> str:
+        """How many groups of hosts were placed: `coordination/epoch`."""
+        return f"{self.coordination}/epoch.json"
+
+    def parts(self, epoch: int) -> str:
+        """A folder per host, with its part of the results until the lead has merged them."""
+        return f"{self.coordination}/{epoch}/parts"
+
+    def part(self, epoch: int, host: str, file: str) -> str:
+        return f"{self.parts(epoch)}/{host}/{file}"
 
     @property
     def logs(self) -> str:

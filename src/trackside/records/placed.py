@@ -51,6 +51,8 @@ class Placed:
     """How many groups were placed for this job."""
     attempt: int = 1
     """The job's attempt in which the group was placed; local supervisors go on to the next."""
+    stop: str = ""
+    """The request to the lead of a group elsewhere that the job stops; empty if there is none."""
 
     @property
     def started_hosts(self) -> set[str]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from trackside.errors import TracksideError
 from trackside.files import disk_space
 from trackside.records import pending_uploads
+from trackside.records.group import read_group
 from trackside.records.job_updates import with_updates
 from trackside.records.journal import Journal
 from trackside.records.layout import JobFolder
@@ -23,6 +24,7 @@ from trackside.records.spec import JobSpec
 from trackside.settings import Settings, keep_files_private
 from trackside.supervisor.attempt import Attempt
 from trackside.supervisor.context import Context
+from trackside.supervisor.free_disk import free_disk, keeps_files
 from trackside.supervisor.gang import write_supervisor
 from trackside.supervisor.open_writers import ignore_lease_breaks
 from trackside.supervisor.poll_interval import WakeUps
@@ -128,14 +130,28 @@ def _take_part(attempt: Attempt) -> bool:
 def _finish_ending(context: Context, number: int) -> None:
     """The lead's predecessor may have died between the final status and the last upload."""
     attempt = Attempt(context, number)
-    home = context.settings.layout
-    if (
-        attempt.coordination.is_lead
-        and pending_uploads.keeps_files(home, context.spec.name) is not None
-    ):
-        from trackside.supervisor.lead import wind_up
+    if not attempt.coordination.is_lead:
+        return _free_own_disk(attempt)
+    attempt.coordination.start()
+    try:
+        home = context.settings.layout
+        if pending_uploads.keeps_files(home, context.spec.name) is not None:
+            from trackside.supervisor.lead import wind_up
 
-        wind_up(attempt, time.monotonic() + context.settings.upload_deadline_seconds)
+            wind_up(attempt, time.monotonic() + context.settings.upload_deadline_seconds)
+    finally:
+        attempt.coordination.close()
+
+
+def _free_own_disk(attempt: Attempt) -> None:
+    """The lead does it for the hosts of its own machine."""
+    folder = attempt.context.folder
+    group = read_group(folder)
+    if group is None or group.shares_files or attempt.record.unsent:
+        return
+    history = attempt.context.journal.read()
+    if not keeps_files(history):
+        free_disk(folder, [group.host], history)
 
 
 def _end_earlier(context: Context) -> None:

@@ -26,6 +26,7 @@ from trackside.errors import (
 from trackside.files import disk_space, durable
 from trackside.files.permissions import user_umask
 from trackside.records import hosts
+from trackside.records.group import read_group
 from trackside.records.hosts import HostRecord, Phase
 from trackside.records.job_updates import with_updates
 from trackside.records.journal import History
@@ -509,6 +510,8 @@ class Attempt:
             self.record.capture = self._capture_problem()
             if error:
                 self.record.unsent = error
+        if error := self._upload_part():
+            self.record.unsent = error
         self._report.write(Phase.ENDED)
 
     def _leave(self, why: str) -> None:
@@ -518,6 +521,15 @@ class Attempt:
         message = f"{self.context.host} has left the job: {why}"
         logger.error("%s Its files are kept in %s", message, self.folder.root)
         self._log_at_end(message)
+
+    def _upload_part(self) -> str:
+        """What the lead merges, if it is on another machine. Returns why that failed, or ''."""
+        if self.coordination.is_lead or read_group(self.context.folder) is None:
+            return ""
+        from trackside.supervisor.publish import upload_part  # packing: not needed at the start
+
+        deadline = time.monotonic() + self.context.settings.upload_deadline_seconds
+        return upload_part(self.context, self.number, deadline, self._report.waiting_for_store)
 
     def tick_while_uploading(self) -> None:
         """What the lead does while it waits for uploads, its own or other hosts'."""

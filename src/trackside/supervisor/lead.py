@@ -1,17 +1,17 @@
 """The lead host's final tasks: decide how the job ends, publish its artifacts, write its end."""
 
 import logging
-import shutil
 import time
 from functools import partial
 
 from trackside.coordination.coordination import Why
 from trackside.records import pending_uploads
 from trackside.records.hosts import HostRecord, Phase
-from trackside.records.journal import RETRY, History, Journal
+from trackside.records.journal import RETRY, Journal
 from trackside.records.layout import JobKeys
-from trackside.records.status import Secondary, Status
+from trackside.records.status import Secondary
 from trackside.supervisor.attempt import Attempt
+from trackside.supervisor.free_disk import KEPT, free_disk
 from trackside.supervisor.outcome import Again, End, decide
 from trackside.supervisor.publish import Publisher, until
 
@@ -75,6 +75,10 @@ def _finish(attempt: Attempt, end: End, records: dict[str, HostRecord]) -> None:
     publisher = Publisher(context.spec, context.folder, attempt.number, context.settings.home)
     deadline = time.monotonic() + context.settings.upload_deadline_seconds
     unsent = next((record.unsent for record in records.values() if record.unsent), "")
+    # Of hosts on other machines: their files are there only.
+    may_miss = {
+        host for host, record in records.items() if record.unsent or record.phase is not Phase.ENDED
+    }
 
     def waiting(error: str) -> None:
         context.say(f"Waiting to upload: {error}")
@@ -83,12 +87,15 @@ def _finish(attempt: Attempt, end: End, records: dict[str, HostRecord]) -> None:
         journal.try_move(Secondary.UPLOADING)
         # A script that we did not start has /opt/ml only for its curves: it manages its own files.
         has_model = end.keeps_model and not context.spec.is_attached
-        publish = partial(publisher.publish, model=has_model)
+        publish = partial(publisher.publish, model=has_model, may_miss=may_miss)
         unsent = until(deadline, publish, waiting) or unsent
     pending_uploads.note(context.settings.layout, context.spec.name, keeps_files=bool(unsent))
+    if unsent:
+        journal.note(KEPT)
     may_be_empty = end.secondary is Secondary.COMPLETED and not context.spec.is_attached
     message = _NOTHING if may_be_empty and publisher.is_empty(records) else ""
-    write_end(journal, end, _kept(attempt, unsent) if unsent else "", message=message)
+    kept = _kept(attempt, unsent, publisher.hosts_here) if unsent else ""
+    write_end(journal, end, kept, message=message)
     wind_up(attempt, deadline)
 
 
@@ -103,9 +110,12 @@ def wind_up(attempt: Attempt, deadline: float) -> None:
     attempt.rules.see_out()
     if error:
         logger.error("The journal could not be uploaded: %s", error)
+        if publisher.is_over():  # it never will be
+            pending_uploads.forget(home, context.spec.name)
         return
     if pending_uploads.keeps_files(home, context.spec.name) is False:
-        _free_space(attempt, context.journal.read())
+        until(deadline, publisher.remove_parts, lambda error: None)
+        free_disk(context.folder, publisher.hosts_here, context.journal.read())
     pending_uploads.forget(home, context.spec.name)
 
 
@@ -123,26 +133,11 @@ def write_end(journal: Journal, end: End, kept: str, *, message: str = "") -> No
         journal.try_move(Secondary.STOPPED)
 
 
-def _kept(attempt: Attempt, unsent: str) -> str:
+def _kept(attempt: Attempt, unsent: str, hosts_here: tuple[str, ...]) -> str:
+    context = attempt.context
+    rest = "It" if hosts_here == context.spec.hosts else f"What {context.host} has"
     return (
         f"InternalServerError: the output could not be uploaded to "
-        f"{JobKeys.of(attempt.context.spec).prefix}: {unsent} It is kept in "
-        f"{attempt.context.folder.root}; `trackside upload {attempt.context.spec.name}` sends it."
+        f"{JobKeys.of(context.spec).prefix}: {unsent} {rest} is kept in "
+        f"{context.folder.root}; `trackside upload {context.spec.name}` sends it."
     )
-
-
-def _free_space(attempt: Attempt, history: History) -> None:
-    """Everything is in storage now. A failed job keeps its folders for inspection, without its
-    input.
-    """
-    for host in attempt.coordination.hosts:
-        for number in range(1, attempt.number + 1):
-            folder = attempt.context.folder.host(host, number)
-            failed = history.state.status is Status.FAILED
-            shutil.rmtree(folder.private, ignore_errors=True)
-            if failed:
-                folder.script_folder(folder.ml).remove_tree("input/data")
-                continue
-            for path in (folder.ml, folder.mounts):
-                shutil.rmtree(path, ignore_errors=True)
-    attempt.context.folder.ballast.unlink(missing_ok=True)
