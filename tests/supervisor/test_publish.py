@@ -268,3 +268,12 @@ def test_a_job_that_kept_nothing_names_where_it_all_is(tmp_path):
     job.journal.move(Secondary.FAILED, reason="no")
     with pytest.raises(JobNotFinished, match="s3://bucket/out/job"):
         send(job)
+
+
+def test_links_in_a_circle_are_left_out_of_an_uncompressed_model(tmp_path):
+    output = {"S3OutputPath": "s3://bucket/out", "CompressionType": "NONE"}
+    job = context(tmp_path, OutputDataConfig=output)
+    write(ml(job) / "model/weights.pt", "weights")
+    (ml(job) / "model/circle").symlink_to("circle")
+    publisher(job).publish(model=True)
+    assert names(stored(job) / "output" / "model") == ["weights.pt"]

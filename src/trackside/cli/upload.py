@@ -28,5 +28,11 @@ def upload(job: str) -> None:
         raise JobError(
             f"Job {shown_name(job)!r} has no folder on this machine: it keeps nothing here."
         )
-    for artifact in upload_kept(known.settings.layout.job(job), known.settings):
+    artifacts = upload_kept(known.settings.layout.job(job), known.settings)
+    for artifact in artifacts:
         print(artifact.uri)
+    if not artifacts:
+        print(
+            "What this machine has is in storage. If another machine has the job's first host, "
+            f"`trackside upload {shown_name(job)}` there merges it."
+        )
