@@ -131,8 +131,8 @@ class Store:
 
     def come_back(self) -> None:
         if self.is_away:
-            self.is_away = False
             self.away_seconds = self.total_away()
+            self.is_away = False
 
     def total_away(self) -> float:
         return self.away_seconds + (self.world.now - self._went_at if self.is_away else 0.0)
@@ -168,6 +168,8 @@ class Store:
             raise Violation(f"epoch {after} published over the result of epoch {before}")
         if name == JOURNAL and before is not None and before.is_final and after != before:
             raise Violation(f"the stored end {before} became {after}")
+        if name == JOURNAL and before is not None and _groups(before) > _groups(after):
+            raise Violation(f"a group of before replaced the journal of group {_groups(before)}")
 
 
 @dataclass
@@ -193,6 +195,11 @@ class Disk:
 def journal_of(lines: list[str]) -> JournalCopy:
     is_final = bool(lines) and lines[-1] in FINAL
     return JournalCopy(len(lines), is_final, "\n".join(lines))
+
+
+def _groups(journal: JournalCopy) -> int:
+    """How many groups were placed, as far as it knows."""
+    return sum(line.startswith("Starting ") for line in journal.text.split("\n"))
 
 
 class Host:
@@ -329,7 +336,7 @@ class Host:
     def _run(self, commands: list[Command]) -> None:
         waiting = list(commands)
         while waiting:
-            if self.world.happens("stalled between requests", 0.01):
+            if self.world.happens("stalled between requests", 0.02):
                 self._stall(waiting)
                 return
             command = waiting.pop(0)
@@ -417,7 +424,8 @@ class Host:
             etag = self.store.put(command.name, command.content, replaces)
         except PutRefused:
             return Conflict(command.name)
-        if not is_journal:
+        assert self.plan is not None
+        if command.name == self.plan.own_name:
             self.writes.append((self.world.now, self.store.total_away()))
         if self.world.happens("answer lost", 0.01):
             raise StoreAway
@@ -629,7 +637,9 @@ class Placement:
         return all(host.left or host.is_gone for host in self.groups[-1])
 
     def _is_mistaken(self) -> bool:
-        return len(self.groups) < 3 and self.world.happens("placed again by mistake", 0.01)
+        lead = self.groups[-1][0]
+        share = 0.15 if lead.is_stalled or lead.is_frozen or lead.is_cut_off else 0.01
+        return len(self.groups) < 3 and self.world.happens("placed again by mistake", share)
 
 
 class Asker:

@@ -119,7 +119,7 @@ def test_every_kind_of_fault_happens():
     assert set(faults) == {
         "answer lost", "crash", "crash between writes", "cut off", "event again, later", "frozen",
         "killed", "machine lost", "old listing", "placed again by mistake", "put applied late",
-        "request again, later", "request lost", "store away",
+        "request again, later", "request lost", "stalled between requests", "store away",
     }  # fmt: skip
 
 
@@ -158,7 +158,7 @@ def stop_forgotten(plan, state, event, *, got=mirror_steps._got_request):
         ("step", counts_all_time, "was taken for lost after"),
         ("_take_journal", any_journal, "went back to an older journal"),
         ("_got_epoch", no_fence, "waiting for ever"),
-        ("Put", no_condition, "the stored end"),
+        ("Put", no_condition, "a group of before replaced"),
         ("_over_if_lead_is_lost", lambda plan, state: state, "waiting for ever"),
         ("_got_request", stop_forgotten, "waiting for ever"),
     ],

@@ -586,8 +586,8 @@ def _got_request(plan: Plan, state: State, event: Got) -> Result:
     if request.what == STOP:
         state = replace(state, stops={**state.stops, identifier: state.journal.version})
         return _handled(state, identifier), [StopJob(request)]
-    if request.what == LOST:
-        return _handled(_reported_lost(state, request), identifier), removal
+    if request.what == LOST:  # may come again: the next beat makes it void
+        return _reported_lost(state, request), removal
     if request.host in plan.peers:
         forwarded = {**state.forwarded, identifier: request}
         return replace(state, forwarded=forwarded, is_dirty=True), []
