@@ -36,6 +36,7 @@ from trackside.system.processes import Identity
 class ToyPlacement(Placement):
     name: ClassVar[str] = "toy"
     shares_files: ClassVar[bool] = False
+    is_this_machine: ClassVar[bool] = True
     schedules: ClassVar[bool] = True
     cluster: ClassVar[Path]
     """Set by the test."""

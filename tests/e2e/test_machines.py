@@ -126,6 +126,11 @@ class Place:
         except JobNotFound:
             return ""
 
+    def reconciled_log(self) -> str:
+        """As after any command of the submitter's."""
+        self.jobs.reconcile("job")
+        return self.log()
+
     def wait(self, name: str = "job") -> History:
         return self.jobs.wait(name, timeout_seconds=300)
 
@@ -230,7 +235,7 @@ def test_a_lead_that_is_killed_is_replaced_with_its_group(place: Place):
     place.submit(WAITS, RetryStrategy={"MaximumRetryAttempts": 1})
     place.wait_for("begun", 2)
     place.network["a"].kill()
-    until(lambda: place.jobs.reconcile("job") or "begun on c" in place.log(), seconds=240)
+    until(lambda: place.reconciled_log().count("begun on c"), seconds=240)
     place.release()
     assert place.wait().state.status is Status.COMPLETED
     assert place.jobs.describe("job")["Trackside"]["attempt"] == 2
@@ -273,9 +278,8 @@ def test_the_submitter_stops_it(place: Place):
 def test_a_location_that_they_do_not_reach_is_refused(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ):
-    output = {"OutputDataConfig": {"S3OutputPath": "/data/out"}}
     with pytest.raises(InvalidSpec, match="is a folder of this machine, and machines runs jobs"):
-        place.submit(WAITS, **output)
+        place.submit(WAITS, OutputDataConfig={"S3OutputPath": "/data/out"})
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:9000")
     with pytest.raises(InvalidSpec, match=r"127.0.0.1:9000.*AWS_ENDPOINT_URL_S3.*--advertise"):
         place.submit(WAITS)

@@ -26,6 +26,14 @@ def test_an_endpoint_of_loopback_is_of_this_machine(
     assert f"http://{host}:9000" in only_here("s3://bucket/key", tmp_path)
 
 
+def test_another_home_on_this_machine_reaches_loopback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    assert BUCKETS in only_here("s3://bucket/key", tmp_path, has_loopback=True)
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:9000")
+    assert only_here("s3://bucket/key", tmp_path, has_loopback=True) == ""
+
+
 def test_other_endpoints_are_for_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://minio:9000")
     assert only_here("s3://bucket/key", tmp_path) == ""

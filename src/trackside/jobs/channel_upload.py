@@ -84,15 +84,21 @@ def locations_of(spec: JobSpec) -> dict[str, str]:
 
 
 def unreachable(
-    spec: JobSpec, home: Path, *, buckets_url: str = "", uploads_channels: bool = True
+    spec: JobSpec,
+    home: Path,
+    *,
+    buckets_url: str = "",
+    has_loopback: bool = False,
+    uploads_channels: bool = True,
 ) -> Iterator[Violation]:
-    """Locations that only this machine reaches, of a job whose hosts are others."""
+    """Locations that only this machine reaches, of a job whose hosts are others: see `only_here`.
+    Channels that are uploaded may be anywhere."""
     located = locations_of(spec)
     for number, channel in enumerate(spec.inputs):
         if not (uploads_channels and is_of_this_machine(channel.uri)):
             located[f"InputDataConfig[{number}].DataSource.S3DataSource.S3Uri"] = channel.uri
     for member, uri in located.items():
-        if why := only_here(uri, home, buckets_url=buckets_url):
+        if why := only_here(uri, home, buckets_url=buckets_url, has_loopback=has_loopback):
             yield Violation(member, uri, f"{why}, and {spec.options.placement} {_WAY_OUT}")
 
 

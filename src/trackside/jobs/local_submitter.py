@@ -82,6 +82,7 @@ class LocalSubmitter(LocalReader):
             anchored(spec),
             self._home.root,
             buckets_url=self._buckets_url,
+            has_loopback=placement_class(spec.options.placement).is_this_machine,
             uploads_channels=uploads_channels,
         )
         if found := [*wrong]:

@@ -116,6 +116,8 @@ class GroupReconciler:
     def reconcile(self) -> None:
         """Does nothing when another process is doing it, or the placement is one of a later version
         of Trackside. A `StorageError` when the job's state cannot be known."""
+        if self._is_of_host:
+            return
         try:
             self.launcher.placement_of(self._placement_name())
         except UnknownPlacement as error:
@@ -142,8 +144,16 @@ class GroupReconciler:
                 case Place():
                     self._place(placed, history)
 
+    @property
+    def _is_of_host(self) -> bool:
+        """Whether this is the folder of one of the job's hosts: another home places its groups."""
+        return self.folder.group.exists()
+
     def stop(self) -> History:
         """Ask the lead to stop the job. A group that has no machine yet is withdrawn instead."""
+        if self._is_of_host:
+            put_request(JobKeys.of(self.spec), self.home, StoredRequest(id="stop", what=STOP))
+            return Journal(self.folder.journal).read()
         with self._locked():
             history = update_journal(self.folder, self.spec, self.home)
             placed = Placed.read(self.folder)
@@ -155,7 +165,7 @@ class GroupReconciler:
                 self._end(Secondary.STOPPED, None)
                 return Journal(self.folder.journal).read()
             assert placed is not None
-            request = StoredRequest(id=f"stop-{placed.epoch}", what=STOP)
+            request = StoredRequest(id="stop", what=STOP)
             put_request(JobKeys.of(self.spec), self.home, request)
             replace(placed, stop=request.id).write(self.folder)
         return self._answered(history)
@@ -163,7 +173,7 @@ class GroupReconciler:
     def is_gone(self) -> bool:
         """Whether no host of the group runs any more. What it held is freed."""
         placed = Placed.read(self.folder)
-        if placed is None:
+        if placed is None or self._is_of_host:
             return True
         if any(isinstance(each, Running | Pending) for each in self.launcher.poll(placed).values()):
             return False

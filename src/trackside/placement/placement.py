@@ -103,6 +103,9 @@ class Placement(ABC):
     submitter's job folder, and one that died is started again alone, in a group of its own. If not,
     each host makes a folder of its own from the bundle, and a group whose lead is gone is placed
     anew as a whole."""
+    is_this_machine: ClassVar[bool] = False
+    """Whether the hosts reach this machine's loopback addresses, though they share no files: then a
+    job's store may be at one."""
     schedules: ClassVar[bool] = False
     """Whether it queues groups itself: then they do not count against this machine's capacity."""
 

@@ -9,10 +9,11 @@ from trackside.storage.locate import local_path
 from trackside.texts.storage_schemes import S3, split_scheme
 
 
-def only_here(uri: str, home: Path, *, buckets_url: str = "") -> str:
+def only_here(uri: str, home: Path, *, buckets_url: str = "", has_loopback: bool = False) -> str:
     """Why another machine does not find what is at this location; empty when it does.
 
-    `buckets_url` is where a server of ours serves the embedded buckets, if one does.
+    `buckets_url` is where a server of ours serves the embedded buckets, if one does. With
+    `has_loopback` it is another home on this machine.
     """
     if local_path(uri) is not None:
         return "is a folder of this machine"
@@ -22,7 +23,7 @@ def only_here(uri: str, home: Path, *, buckets_url: str = "") -> str:
     if access is None and not buckets_url:
         return "is in the buckets of TRACKSIDE_HOME on this machine"
     endpoint = buckets_url if access is None else access.endpoint
-    if endpoint is not None and is_loopback_url(endpoint):
+    if endpoint is not None and not has_loopback and is_loopback_url(endpoint):
         return f"is at {endpoint}, an address that only this machine reaches"
     return ""
 
