@@ -34,6 +34,8 @@ JOB = "trackside run --image"
 STAMP = "import time; print('STAMP', time.time_ns(), flush=True)"
 PACKAGES = Path(numpy.__file__).parents[1]
 """torch among them; a channel of the container, whose Python is of the same version."""
+SOURCE = Path(__file__).parents[1] / "src"
+"""For Debian's Python in a process; a container has it by a mount of its own."""
 DEBIANS_PYTHON = "/usr/bin/python3"
 """The same as in the image, where this machine is a Debian of the same release."""
 STEPS = 60
@@ -170,7 +172,7 @@ def _request(name: str, source: str, is_container: bool) -> dict[str, Any]:
         },
         "OutputDataConfig": {"S3OutputPath": "s3://benchmark/out"},
         "InputDataConfig": [channel],
-        "Environment": {"PYTHONPATH": "/opt/ml/input/data/packages"},
+        "Environment": {"PYTHONPATH": f"/opt/ml/input/data/packages:{SOURCE}"},
         "DebugHookConfig": {
             "S3OutputPath": "s3://benchmark/debug",
             "HookParameters": {"save_interval": "5"},
