@@ -439,7 +439,7 @@ def test_an_unchanged_script_is_captured_and_judged(
         NET + TRAIN, **with_torch(DebugHookConfig=HOOK, DebugRuleConfigurations=[rule])
     )
     assert job.history().state.status is Status.COMPLETED, job.log()
-    where = JobKeys.of(job.spec).under(HOOK["S3OutputPath"], "debug-output")
+    where = JobKeys.of(job.spec).under("s3://bucket/debug", "debug-output")
     trial = create_trial(where, home=machine.settings.home)
     assert trial.steps() == [0, 10, 20]
     assert set(NAMES) <= set(trial.tensor_names())

@@ -1,13 +1,14 @@
 import json
 import socket
 import subprocess
+from pathlib import Path
 
 import pytest
 
 from tests.toolkit.conftest import TRAIN, Host, needs, needs_root
 from tests.wait import until
 from trackside.errors import ToolkitError
-from trackside.toolkit.hosts import wait_for_names, wait_for_port
+from trackside.toolkit.hosts import wait_for_each_other, wait_for_names, wait_for_port
 
 
 def test_an_unknown_host_is_named_after_the_wait(host: Host):
@@ -77,3 +78,11 @@ def test_a_port_without_a_listener_is_named():
 
 def test_names_that_resolve_are_not_waited_for():
     wait_for_names(["localhost"] * 20, 0)
+
+
+def test_hosts_with_a_common_folder_wait_for_each_other_s_files(tmp_path: Path):
+    (tmp_path / "algo-2").touch()  # it may have ended already, and its name be gone
+    wait_for_each_other(["algo-1", "algo-2"], "algo-1", str(tmp_path), 0.0)
+    assert (tmp_path / "algo-1").exists()
+    with pytest.raises(ToolkitError, match="'algo-3' has not started"):
+        wait_for_each_other(["algo-1", "algo-3"], "algo-1", str(tmp_path), 0.0)

@@ -8,6 +8,7 @@ socket alone, and the package `docker` fourteen times.
 import json
 import os
 import socket
+import time
 
 TYPE_CHECKING = False  # importing typing takes milliseconds
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ ANSWER_SECONDS = 60.0
 _UNIX = "unix://"
 _PIECE_BYTES = 1 << 16
 _NO_CONTENT = (204, 304)
+_NUM_REMOVALS, _REMOVAL_SECONDS = 8, 0.05
 _UNESCAPED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/")
 
 
@@ -228,8 +230,23 @@ class Engine:
         return bool(self._networks(name))
 
     def remove_network(self, name: str) -> None:
-        """Unless a container is still on it."""
-        _unless_gone(lambda: self.call("DELETE", f"/networks/{name}"), 403)
+        """Unless a container is still on it.
+
+        Two removals at the same time may both be refused: so an empty network is tried again.
+        """
+        for attempt in range(_NUM_REMOVALS):
+            try:
+                self.call("DELETE", f"/networks/{name}")
+                return
+            except EngineRefused as error:
+                if error.status == 404:
+                    return
+                found = _unless_gone(lambda: self.call("GET", f"/networks/{name}"))
+                if found is None or found.get("Containers"):
+                    return
+                if attempt == _NUM_REMOVALS - 1:
+                    raise
+            time.sleep(_REMOVAL_SECONDS * (attempt + 1))
 
     def _networks(self, name: str) -> list[str]:
         filters = json.dumps({"name": [name]})  # the filter also matches longer names

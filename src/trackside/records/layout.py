@@ -206,6 +206,10 @@ class JobFolder:
         """Held by a host while it creates the network of the job's containers."""
         return self.gang / "network.lock"
 
+    def started_hosts(self, attempt: int) -> Path:
+        """A folder that the attempt's containers share, with a file for each that has started."""
+        return self.gang / f"{attempt}.started"
+
     def meeting(self, attempt: int) -> Path:
         """What all hosts of the attempt need to know before they start."""
         return self.gang / f"{attempt}.json"

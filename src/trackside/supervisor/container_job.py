@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 LIBRARY = "/opt/.trackside-lib"
 """Where the container has our package, under its own name."""
 _WATCHING = f"{LIBRARY}/trackside/capture/site"
+_HOSTS = "/opt/.trackside-hosts"
 _BRIDGE, _NONE = "bridge", "none"
 _ETHERNET, _LOOPBACK = "eth0", "lo"
 _NVIDIA = "/dev/nvidiactl"
@@ -140,11 +141,17 @@ class JobContainer:
     def make(self) -> None:
         """Make what the script may write to. May be repeated before its start."""
         (self._folder.private / HOME).mkdir(parents=True, exist_ok=True)
+        self._started_hosts.mkdir(parents=True, exist_ok=True)
+        self._started_hosts.chmod(0o777)  # for any user of the image; the folder above is ours
         if self._is_of_another_user:
             for path in (self._folder.ml, self._folder.mounts, self._folder.private):
                 _open_to_all(path)
             self._folder.log.touch()
             self._folder.log.chmod(0o644)
+
+    @property
+    def _started_hosts(self) -> Path:
+        return self._context.folder.started_hosts(self._attempt)
 
     @property
     def shows_files_of_ours(self) -> bool:
@@ -203,7 +210,10 @@ class JobContainer:
     @property
     def mounts(self) -> dict[str, Path]:
         package = Path(trackside.__file__).resolve().parent
-        return {PLACE: self._folder.private, f"{LIBRARY}/trackside": package}
+        shown = {PLACE: self._folder.private, f"{LIBRARY}/trackside": package}
+        if len(self._spec.hosts) > 1:
+            shown[_HOSTS] = self._started_hosts
+        return shown
 
     def environment(self, master_port: int, user: JobUser | None) -> dict[str, str]:
         """The job's own variables; PATH, HOME and the others are the image's."""
@@ -220,6 +230,7 @@ class JobContainer:
             job["TRACKSIDE_SOURCE_IN_PLACE"] = "1"
         if len(spec.hosts) > 1:
             job |= {"MASTER_ADDR": spec.hosts[0], "MASTER_PORT": str(master_port)}
+            job["TRACKSIDE_HOSTS_FOLDER"] = _HOSTS
         if user is not None or os.geteuid() != 0:
             job["HOME"] = f"{PLACE}/{HOME}"  # the image may not know this user
         if self._is_watched and not self._names_script:

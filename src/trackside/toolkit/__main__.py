@@ -170,9 +170,14 @@ def _is_installed(name: str, paths: list[str]) -> bool:
 def _wait_for_hosts(job: Job) -> None:
     if len(job.environment.hosts) == 1 or job.settings.is_studio_local:
         return
-    from trackside.toolkit.hosts import wait_for_names  # socket: 6 ms
+    from trackside.toolkit.hosts import wait_for_each_other, wait_for_names  # socket: 6 ms
 
-    wait_for_names(job.environment.hosts, job.settings.host_wait_seconds)
+    hosts, seconds = job.environment.hosts, job.settings.host_wait_seconds
+    if job.settings.hosts_folder is None:
+        wait_for_names(hosts, seconds)
+    else:
+        own = job.environment.current_host
+        wait_for_each_other(hosts, own, job.settings.hosts_folder, seconds)
 
 
 def _is_success(failed: BaseException) -> bool:

@@ -65,6 +65,8 @@ class Settings(NamedTuple):
     overlays: str | None
     """TRACKSIDE_OVERLAYS: folder of environments for requirements; without it pip installs into
     the running interpreter."""
+    hosts_folder: str | None
+    """TRACKSIDE_HOSTS_FOLDER: shared by the job's hosts, each of which leaves a file there."""
     library: str | None
     """TRACKSIDE_LIBRARY: the folder that a container has this package in, where nothing else is."""
     exit_record: str | None
@@ -186,6 +188,7 @@ def read_settings() -> Settings:
         argument_order=_choice(variables, "TRACKSIDE_ARGUMENT_ORDER", "sorted", "request"),
         host_wait_seconds=_seconds(variables, "TRACKSIDE_HOST_WAIT_SECONDS", HOST_WAIT_SECONDS),
         overlays=variables.get("TRACKSIDE_OVERLAYS") or None,
+        hosts_folder=variables.get("TRACKSIDE_HOSTS_FOLDER") or None,
         library=variables.get("TRACKSIDE_LIBRARY") or None,
         exit_record=exit_record(),
         shares_machine=_is_on(variables, "TRACKSIDE_HOSTS_SHARED_MACHINE"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import time
 from collections.abc import Callable, Sequence
@@ -18,6 +19,17 @@ def wait_for_names(hosts: Sequence[str], wait_seconds: float) -> None:
     deadline = time.monotonic() + wait_seconds
     for host in hosts:
         _wait(partial(_resolves, host), deadline, f"Host {host!r} has no address")
+
+
+def wait_for_each_other(hosts: Sequence[str], own: str, folder: str, wait_seconds: float) -> None:
+    """By files in a folder that they share: the name of a container is gone as soon as its script
+    has ended, which may be before another host has looked for it."""
+    with open(os.path.join(folder, own), "w"):
+        pass
+    deadline = time.monotonic() + wait_seconds
+    for host in hosts:
+        present = partial(os.path.exists, os.path.join(folder, host))
+        _wait(present, deadline, f"Host {host!r} has not started")
 
 
 def wait_for_port(host: str, port: int, wait_seconds: float) -> None:
