@@ -98,7 +98,7 @@ def test_one_file_can_be_read_by_its_own_path(tmp_path):
 
 
 def test_a_file_that_is_no_event_file_is_reported_as_unread(tmp_path):
-    (tmp_path / "x.tfevents.y").write_bytes(b"this is not an event file at all")
+    (tmp_path / "x.tfevents.y").write_bytes(b"this is no event file at all")
     found = curves.read(tmp_path)
     assert found.num_points == 0
     assert found.unread_bytes == {"x.tfevents.y": 28}
