@@ -325,10 +325,11 @@ def _listed(plan: Plan, state: State, event: Listed, now: float) -> Result:
         for host in plan.peers
         if (name := host_name(plan.epoch, host)) in names and names[name] != state.peer(host).etag
     }
-    state = _looked(plan, state, now, changed)
-    commands: list[Command] = []
     is_same_epoch = names.get(EPOCH) == state.epoch_etag
-    if not is_same_epoch and EPOCH in names:
+    # Hosts of an epoch that is over have reason to be silent: this one learns of it next.
+    state = _looked(plan, state, now, changed if is_same_epoch else plan.peers)
+    commands: list[Command] = []
+    if not is_same_epoch:
         commands.append(Get(EPOCH))
     if names.get(plan.own_name) != state.own_etag:
         commands.append(Get(plan.own_name))
