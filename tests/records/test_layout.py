@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from trackside.coordination.mirror_files import TAKEN
 from trackside.records.layout import FORMAT, HostFolder, JobFolder, JobKeys, RulesFolder
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "job-folder.md"
@@ -30,7 +31,7 @@ def of_folders() -> set[str]:
     attempt: int = "ATTEMPT"  # type: ignore[assignment]
     number: int = "NUMBER"  # type: ignore[assignment]
     job = {*of_properties(JOB), str(JOB.meeting(attempt)), str(JOB.end_order(attempt))}
-    job.add(f"{JOB.requests('HOST')}/ID.json")
+    job |= {f"{JOB.requests('HOST')}/ID{end}" for end in (".json", TAKEN)}
     host = {*of_properties(HOST), str(HOST.logger_state("KIND")), str(HOST.kept_list("HOST"))}
     rules = {*of_properties(RULES), str(RULES.custom(number, "NAME"))}
     below = {name.removeprefix("/job/") for name in job}
@@ -39,7 +40,9 @@ def of_folders() -> set[str]:
 
 
 def of_storage() -> set[str]:
+    epoch: int = "EPOCH"  # type: ignore[assignment]
     keys = {*of_properties(KEYS), KEYS.input("CHANNEL"), KEYS.rule_source("DIGEST", "FILE")}
+    keys.add(f"{KEYS.parts(epoch)}/HOST")
     return {key.removeprefix("OUTPUT/NAME/") for key in keys} - {"OUTPUT/NAME"}
 
 
