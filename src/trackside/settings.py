@@ -53,6 +53,8 @@ INTERNAL = frozenset(
 
 
 DEFAULT_OUTPUT = "s3://trackside"
+LEASE_SECONDS = 600.0
+HEARTBEAT_SECONDS = 5.0
 
 _CHOICES = {
     "TRACKSIDE_ENFORCE": ("asked", "types"),
@@ -101,9 +103,9 @@ class Settings:
     """How long a team's access keys stay valid while its database does not respond."""
     upload_deadline_seconds: float = _setting("TRACKSIDE_UPLOAD_DEADLINE", 900.0)
     """How long the end of a job waits for an object store that does not respond."""
-    lease_seconds: float = _setting("TRACKSIDE_LEASE", 600.0)
+    lease_seconds: float = _setting("TRACKSIDE_LEASE", LEASE_SECONDS)
     """How long a host of another machine may be silent before it is taken for lost."""
-    heartbeat_seconds: float = _setting("TRACKSIDE_HEARTBEAT", 5.0)
+    heartbeat_seconds: float = _setting("TRACKSIDE_HEARTBEAT", HEARTBEAT_SECONDS)
     """How often such a host gives a sign of life."""
     upload_age_seconds: float = _setting("TRACKSIDE_UPLOAD_AGE", 7 * 86400.0)
     """How long the server keeps a multipart upload without new parts."""

@@ -14,10 +14,6 @@ from trackside.records.hosts import HostRecord
 from trackside.records.journal import Journal
 from trackside.records.layout import JobFolder
 
-BEAT_SECONDS = 5.0
-"""How often a host gives a sign of life that other machines can see."""
-LEASE_SECONDS = 600.0
-"""A host of another machine that gives none for so long is lost."""
 FLIGHT_RECORDER = "flight_recorder"
 """The request that the script's hook writes its latest steps now."""
 

@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trackside.coordination.coordination import (
-    BEAT_SECONDS,
-    LEASE_SECONDS,
     Coordination,
     EndOrder,
     Liveness,
@@ -27,6 +25,7 @@ from trackside.records import hosts as host_records
 from trackside.records.host_processes import script_lives, supervisor_lives, wake_supervisors
 from trackside.records.hosts import HostRecord
 from trackside.records.layout import HostFolder, JobFolder
+from trackside.settings import HEARTBEAT_SECONDS, LEASE_SECONDS
 
 if TYPE_CHECKING:
     from trackside.system.worker import Worker
@@ -47,7 +46,7 @@ class FolderCoordination(Coordination):
         *,
         is_one_machine: bool = True,
         lease_seconds: float = LEASE_SECONDS,
-        beat_seconds: float = BEAT_SECONDS,
+        beat_seconds: float = HEARTBEAT_SECONDS,
     ) -> None:
         """The last two count if the hosts are on several machines."""
         super().__init__(folder, hosts, host, attempt)
