@@ -2,6 +2,7 @@
 capture and rules take from a training in it, against the process sandbox."""
 
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -33,7 +34,7 @@ LIMIT = "the most it may add"
 MOST_MS = 500.0
 PROGRAM = "import time; now = time.time_ns(); open('/opt/ml/stamp', 'w').write(str(now))"
 JOB = "trackside run --image"
-STAMP = "import time; print('STAMP', time.time_ns(), flush=True)"
+STAMP = 'import time; print("STAMP", time.time_ns(), flush=True)'
 PACKAGES = Path(numpy.__file__).parents[1]
 """torch among them; a channel of the container, whose Python is of the same version."""
 SOURCE = Path(__file__).parents[1] / "src"
@@ -60,6 +61,29 @@ for step in range({STEPS} + 10):
     optimizer.step()
 print("TOOK", 1000 * (time.process_time() - began) / {STEPS}, flush=True)
 """
+CLIENTS = Path(__file__).parents[1] / ".venv-clients" / "bin" / "python"
+"""SageMaker's own SDK, version 2; .ci/clients makes the environment."""
+LOCAL_MODE = "SageMaker's Local Mode"
+TRAIN_IMAGE = "trackside-test/train"
+TRAIN_LINES = f"""FROM {IMAGE}
+RUN printf '#!/usr/bin/python3\\n{STAMP}\\n' >/usr/bin/train && chmod +x /usr/bin/train
+"""
+"""The image that has its own program `train`: neither side adds a toolkit of its own."""
+_FIT = """
+import time
+print("BEFORE", time.time_ns(), flush=True)
+Estimator(
+    image_uri="{image}", role="arn:aws:iam::000000000000:role/none", instance_count=1,
+    instance_type="local", output_path="file://{folder}/out",{session}
+).fit()
+print("AFTER", time.time_ns(), flush=True)
+"""
+_IMPORTS = {
+    "trackside": "from trackside import Estimator",
+    LOCAL_MODE: "from sagemaker.estimator import Estimator\n"
+    "from sagemaker.local import LocalSession",
+}
+_NO_TELEMETRY = "SageMaker: {PythonSDK: {Modules: {TelemetryOptOut: true}}}\nSchemaVersion: '1.0'\n"
 RULES = ("VanishingGradient", "ExplodingTensor", "LossNotDecreasing")
 PROCESS = "process sandbox"
 SHARE = 0.98
@@ -72,6 +96,8 @@ def run(quick: bool = False) -> Iterator[Comparison]:
     subprocess.run(build, input=lines.encode(), check=True, capture_output=True)
     yield from sandbox_alone(num_runs)
     yield whole_job(num_runs)
+    if CLIENTS.exists() and shutil.which("docker-compose"):
+        yield from local_mode(num_runs)
     yield capture_and_rules(num_runs)
 
 
@@ -128,6 +154,67 @@ def whole_job(num_runs: int) -> Comparison:
             "Ours is a whole job.",
         ),
     )
+
+
+def local_mode(num_runs: int) -> Iterator[Comparison]:
+    """The same lines of code with our SDK and with SageMaker's, which runs Docker Compose."""
+    build = ["docker", "--host", _engine(), "build", "--network=none", "--quiet"]
+    subprocess.run(
+        [*build, "-t", TRAIN_IMAGE, "-"],
+        input=TRAIN_LINES.encode(),
+        check=True,
+        capture_output=True,
+    )
+    first: dict[str, list[float]] = {name: [] for name in _IMPORTS}
+    whole: dict[str, list[float]] = {name: [] for name in _IMPORTS}
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "sdk.yaml").write_text(_NO_TELEMETRY)
+        for turn in range(num_runs + 1):
+            for name in _IMPORTS:
+                line, end = _fit_ms(name, folder)
+                if turn:
+                    first[name].append(line)
+                    whole[name].append(end)
+    for what, times in (("to the container's first line", first), ("until it returns", whole)):
+        yield Comparison(
+            title=f"`Estimator(image_uri=…, instance_type='local').fit()` {what}",
+            unit="ms",
+            figures={name: statistics.median(taken) for name, taken in times.items()},
+            targets=(Target(LOCAL_MODE, 1.0),),
+            notes=(
+                f"Medians of {num_runs} runs each, taken in turn, with one image that has its own "
+                "`train`. From the call of fit(): imports are not counted. SageMaker's SDK runs "
+                "docker-compose and sends no telemetry.",
+            ),
+        )
+
+
+def _fit_ms(name: str, folder: str) -> tuple[float, float]:
+    """Milliseconds from the call of `fit` to the first line, and to its return."""
+    session = " sagemaker_session=LocalSession()," if name == LOCAL_MODE else ""
+    program = _IMPORTS[name] + _FIT.format(image=TRAIN_IMAGE, folder=folder, session=session)
+    environ = {
+        **os.environ,
+        "TRACKSIDE_HOME": f"{folder}/home",
+        "DOCKER_HOST": _engine(),
+        "AWS_ACCESS_KEY_ID": "none",
+        "AWS_SECRET_ACCESS_KEY": "none",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "SAGEMAKER_USER_CONFIG_OVERRIDE": f"{folder}/sdk.yaml",
+    }
+    python = str(CLIENTS) if name == LOCAL_MODE else sys.executable
+    result = subprocess.run(
+        [python, "-c", program],
+        env=environ,
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    output = result.stdout.decode()
+    before, line, after = (
+        int(output.partition(f"{word} ")[2].split()[0]) for word in ("BEFORE", "STAMP", "AFTER")
+    )
+    return (line - before) / 1e6, (after - before) / 1e6
 
 
 def capture_and_rules(num_runs: int) -> Comparison:
