@@ -206,6 +206,7 @@ class JobContainer:
             network_lock=str(self._context.folder.network_lock),
             is_internal=spec.network_isolation,
             aliases=(self._context.host,),
+            has_read_only_root=options.read_only_root,
             brings_code=spec.source is None and options.in_place is None,
         )
 
