@@ -19,6 +19,8 @@ PYTHON = "trackside-test/python"
 """Debian's Python 3.11 with pip, and a shell."""
 SHELL = "trackside-test/shell"
 """A shell and a few programs; no Python."""
+TOOLKIT = "trackside-test/toolkit"
+"""As PYTHON, with sagemaker-training (its `train` is on the PATH), Open MPI and sshd."""
 FOLDER = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "trackside-tests/docker")
 ADDRESS = os.environ.get("DOCKER_HOST") or f"unix://{FOLDER}/docker.sock"
 
@@ -27,7 +29,7 @@ ADDRESS = os.environ.get("DOCKER_HOST") or f"unix://{FOLDER}/docker.sock"
 def engine_problem() -> str:
     """Why tests cannot have containers; empty when they can."""
     try:
-        for image in (PYTHON, SHELL):
+        for image in (PYTHON, SHELL, TOOLKIT):
             Engine(ADDRESS).image(image)
     except EngineError as error:
         return f"no Docker engine for tests (.ci/docker starts one): {error}"

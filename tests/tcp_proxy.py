@@ -8,13 +8,13 @@ from typing import Self
 
 
 class TcpProxy:
-    """Listens on loopback while in its `with` block."""
+    """Listens while in its `with` block, on loopback unless told otherwise."""
 
-    def __init__(self, upstream_port: int) -> None:
+    def __init__(self, upstream_port: int, address: tuple[str, int] = ("127.0.0.1", 0)) -> None:
         self._upstream = ("127.0.0.1", upstream_port)
         self._passing = threading.Event()
         self._passing.set()
-        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener = socket.create_server(address)
         self._sockets: list[socket.socket] = []
         self.num_connections = 0
         self._thread = threading.Thread(target=self._accept, daemon=True)

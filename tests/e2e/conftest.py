@@ -170,9 +170,9 @@ def away(faulty: FaultProxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @contextmanager
-def made_machine(folder: Path) -> Iterator[Machine]:
+def made_machine(folder: Path, **variables: str) -> Iterator[Machine]:
     """In this environment; nothing of it runs afterwards."""
-    machine = Machine(folder, dict(os.environ))
+    machine = Machine(folder, {**os.environ, **variables})
     try:
         yield machine
     finally:

@@ -133,10 +133,10 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Contain
 
 
 def containers(folder: Path, address: str = ADDRESS) -> list[str]:
-    """Those whose /opt/ml is below this folder."""
+    """Those whose /opt/ml is below this folder. Those of other tests come and go meanwhile."""
     found = docker("ps", "-aq", "--filter", "label=trackside.job", address=address).split()
-    texts = {each: docker("inspect", each, address=address) for each in found}
-    return [each for each, text in texts.items() if str(folder) in text]
+    described = {each: Engine(address).inspect(each) for each in found}
+    return [each for each, facts in described.items() if str(folder) in json.dumps(facts)]
 
 
 def left_behind(folder: Path, job: str) -> list[str]:

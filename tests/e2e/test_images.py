@@ -180,6 +180,25 @@ def test_a_script_runs_in_somebodys_image(machine: Machine) -> None:
     assert "Limited to 1 core and 1 GB of memory." in said(trackside("show", "j"))
 
 
+def test_the_files_of_an_image_can_be_protected(machine: Machine) -> None:
+    Path("train.py").write_text(
+        "import tempfile\n"
+        "for path in ('/etc/new', '/opt/ml/model/m', tempfile.mktemp()):\n"
+        "    try:\n"
+        "        open(path, 'w').write('x')\n"
+        "    except OSError as error:\n"
+        "        print('REFUSED', path, error.strerror)\n"
+    )
+    run = ("run", "train.py", "--image", PYTHON, "--read-only", "--wait", "--name", "j")
+    ran = said(trackside(*run))
+    assert ran.count("REFUSED") == 1
+    assert "REFUSED /etc/new Read-only file system" in ran
+    assert f"--image {PYTHON} --read-only" in " ".join(said(trackside("show", "j")).split())
+    refused = trackside("run", "train.py", "--read-only")
+    assert refused.returncode == 2
+    assert "give" in refused.stderr
+
+
 def test_a_missing_image_is_one_sentence_and_no_job(machine: Machine) -> None:
     done = trackside("run", "train.py", "--image", "127.0.0.1:1/no-such")
     assert done.returncode == 2

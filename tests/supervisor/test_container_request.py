@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from trackside.supervisor.container_request import ContainerPlan, container_request
+from trackside.supervisor.container_request import OF_ENGINE, ContainerPlan, container_request
 from trackside.supervisor.sandbox import SandboxPlan
 from trackside.system.run_as import find_user
 
@@ -33,7 +33,7 @@ def test_names_are_in_etc_hosts_where_no_network_resolves_them() -> None:
     plan = SandboxPlan(
         folder=Path("/f"), ml=Path("/m"), log=Path("/l"), addresses={"algo-2": "127.1.2.3"}
     )
-    for network, hosts in (("none", ["algo-2:127.1.2.3"]), ("job", None)):
+    for network, hosts in (("none", ["algo-2:127.1.2.3"]), ("job", [])):
         container = ContainerPlan(image="i", engine="unix:///s", network=network)
         request = container_request(plan, container, "mark", "/f/pipe")
         assert request["HostConfig"].get("ExtraHosts") == hosts
@@ -46,3 +46,13 @@ def test_the_user_of_the_job_comes_before_the_images() -> None:
     request = container_request(plan, container, "mark", "/f/pipe")
     assert request["User"] == f"65533:{user.gid}"
     assert request["HostConfig"]["CapAdd"] == []
+
+
+def test_this_machine_has_a_name_if_the_engine_knows_its_address() -> None:
+    plan = SandboxPlan(folder=Path("/f"), ml=Path("/m"), log=Path("/l"))
+    for network in ("", "job"):
+        container = ContainerPlan(
+            image="i", engine="unix:///s", network=network, host_address=OF_ENGINE
+        )
+        request = container_request(plan, container, "mark", "/f/pipe")
+        assert request["HostConfig"]["ExtraHosts"] == ["host.docker.internal:host-gateway"]

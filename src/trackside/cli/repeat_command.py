@@ -139,6 +139,8 @@ def _machine(described: Mapping[str, Any], options: Mapping[str, Any]) -> Iterat
     for option, value, default in given:
         if value != default:
             yield from (option, str(value))
+    if options.get("ReadOnlyRoot"):
+        yield "--read-only"
 
 
 def _image(described: Mapping[str, Any], options: Mapping[str, Any]) -> str | None:

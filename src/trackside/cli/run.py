@@ -183,6 +183,13 @@ def _targets(
     help="With --image: size of /dev/shm, which data loaders use; by default half the memory.",
 )
 @click.option(
+    "--read-only",
+    "read_only_root",
+    is_flag=True,
+    default=None,
+    help="With --image: the script writes only to /opt/ml, /tmp and /dev/shm.",
+)
+@click.option(
     "--gpus",
     type=click.IntRange(0),
     metavar="N",

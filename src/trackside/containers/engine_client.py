@@ -229,6 +229,12 @@ class Engine:
     def has_network(self, name: str) -> bool:
         return bool(self._networks(name))
 
+    def gateway(self, network: str) -> str:
+        """This machine's address on it; empty if the engine does not say."""
+        found = self.call("GET", f"/networks/{network}")
+        configs = (found.get("IPAM") or {}).get("Config") or []
+        return next((str(each["Gateway"]) for each in configs if each.get("Gateway")), "")
+
     def remove_network(self, name: str) -> None:
         """Unless a container is still on it.
 

@@ -101,6 +101,7 @@ class Arguments(TypedDict, total=False):
     memory_gb: Annotated[int | None, Place("Trackside.MemoryGB")]
     gpus: Annotated[int | None, Place("Trackside.GPUs")]
     shm_gb: Annotated[float | None, Place("Trackside.ShmGB")]
+    read_only_root: Annotated[bool | None, Place("Trackside.ReadOnlyRoot")]
 
     # What comes in and out
     input_mode: Annotated[

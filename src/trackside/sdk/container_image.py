@@ -33,6 +33,9 @@ def container_problems(arguments: Mapping[str, Any]) -> Iterator[Violation]:
         if arguments.get("shm_gb") is not None:
             advice = "is the size of a container's /dev/shm; give image_uri too, or leave it out"
             yield Violation("shm_gb", arguments["shm_gb"], advice)
+        if arguments.get("read_only_root"):
+            advice = "is for the files of an image; give image_uri too, or leave it out"
+            yield Violation("read_only_root", True, advice)
     elif arguments.get("in_place"):
         advice = "is for processes of this machine; leave it out, so that the image gets a copy"
         yield Violation("in_place", True, advice)

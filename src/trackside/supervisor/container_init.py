@@ -72,6 +72,8 @@ class Plan:
     follows_entrypoint: bool
     network: str
     network_lock: str
+    host_name: str
+    """Resolves to the network's gateway; empty: to nothing."""
     is_internal: bool
     adopts: bool
     """An earlier init has created the container."""
@@ -159,6 +161,8 @@ def _create(plan: Plan, engine: Engine) -> str:
         plan.request["Cmd"] = [*own, *plan.request["Cmd"]]
     query = {"name": f"trackside-{plan.mark}"}
     _make_network(plan, engine)  # Podman wants it now, Docker at the start
+    if plan.host_name and (gateway := engine.gateway(plan.network)):
+        plan.request["HostConfig"]["ExtraHosts"].append(f"{plan.host_name}:{gateway}")
     try:
         return str(engine.call("POST", "/containers/create", query, plan.request)["Id"])
     except EngineRefused:

@@ -5,6 +5,7 @@ our own package is mounted read-only, for the image's Python.
 """
 
 import os
+import shlex
 import stat
 from dataclasses import asdict, field
 from hashlib import sha256
@@ -18,7 +19,17 @@ from trackside.errors import SandboxError
 from trackside.files import damaged_files, durable
 from trackside.quick_dataclass import dataclass
 from trackside.records.layout import HostFolder
-from trackside.supervisor.container_request import ENGINES_NETWORKS, ContainerPlan
+from trackside.supervisor.container_endpoints import (
+    loopback_endpoints,
+    seen_from_inside,
+    unreachable_endpoint,
+)
+from trackside.supervisor.container_request import (
+    ENGINES_NETWORKS,
+    OF_ENGINE,
+    OF_NETWORK,
+    ContainerPlan,
+)
 from trackside.supervisor.context import Context
 from trackside.supervisor.sandbox import Exited
 from trackside.supervisor.script_start import (
@@ -87,6 +98,10 @@ class ContainerFacts:
     python_path: str = ""
     """PYTHONPATH of the image."""
     gpus: list[str] = field(default_factory=list)
+    host_address: str = ""
+    """As `ContainerPlan.host_address`."""
+    unreachable: str = ""
+    """A sentence about an endpoint that the script cannot reach."""
 
 
 class JobContainer:
@@ -112,16 +127,20 @@ class JobContainer:
             image = self._obtain_image(engine, show)
             config = engine.image(image)["Config"] or {}
             network = self._network()
+            interface = _interface(engine, network)
+            host_address, unreachable = self._host_address(engine, interface)
             self._facts = ContainerFacts(
                 engine=engine.address,
                 image=image,
                 network=network,
                 own_network="" if network in ("", *ENGINES_NETWORKS) else network,
-                interface=_interface(engine, network),
+                interface=interface,
                 user=_own_user(engine),
                 image_user=(config.get("User") or "").partition(":")[0],
                 python_path=_variables(config).get("PYTHONPATH", ""),
                 gpus=self._gpus(engine),
+                host_address=host_address,
+                unreachable=unreachable,
             )
         except EngineError as error:
             raise SandboxError(str(error)) from error
@@ -174,7 +193,7 @@ class JobContainer:
             entrypoint=spec.algorithm.entrypoint,
             arguments=spec.algorithm.arguments,
             fallback=() if spec.algorithm.entrypoint else self._toolkit_command,
-            prelude=_SAY_UNWATCHED if self._is_watched and not self._names_script else "",
+            prelude=self._prelude,
             job=spec.name,
             engine=facts.engine,
             cores=options.cores,
@@ -183,9 +202,11 @@ class JobContainer:
             gpus=tuple(facts.gpus),
             user=facts.user,
             network=facts.network,
+            host_address=facts.host_address,
             network_lock=str(self._context.folder.network_lock),
             is_internal=spec.network_isolation,
             aliases=(self._context.host,),
+            has_read_only_root=options.read_only_root,
             brings_code=spec.source is None and options.in_place is None,
         )
 
@@ -217,9 +238,10 @@ class JobContainer:
 
     def environment(self, master_port: int, user: JobUser | None) -> dict[str, str]:
         """The job's own variables; PATH, HOME and the others are the image's."""
-        spec, context = self._spec, self._context
-        named = context.settings.job_variables.split(",")
-        environ = of_job(context.environ, named)
+        spec = self._spec
+        environ = self._given
+        if self._facts.host_address:
+            environ = seen_from_inside(environ)
         job = {
             **contract_variables(spec, environ),
             "TRACKSIDE_HOME": f"{PLACE}/{HOME}/.trackside",
@@ -297,6 +319,30 @@ class JobContainer:
             return _NONE if self._spec.network_isolation else ""
         place = sha256(os.fsencode(self._context.folder.root)).hexdigest()[:8]
         return f"trackside-{self._spec.name}-{place}-{self._attempt}"
+
+    @property
+    def _given(self) -> dict[str, str]:
+        context = self._context
+        return of_job(context.environ, context.settings.job_variables.split(","))
+
+    @property
+    def _prelude(self) -> str:
+        lines = [_SAY_UNWATCHED] if self._is_watched and not self._names_script else []
+        if self._facts.unreachable:
+            lines.insert(0, f"echo {shlex.quote(f'[trackside] {self._facts.unreachable}')}")
+        return "\n".join(lines)
+
+    def _host_address(self, engine: Engine, interface: str) -> tuple[str, str]:
+        """With a sentence about an endpoint that is not reached by it. Both are empty without an
+        endpoint on this machine, and in isolation: a script then has no server, as on SageMaker.
+        """
+        if self._spec.network_isolation or not loopback_endpoints(self._given):
+            return "", ""
+        if interface == _LOOPBACK:
+            return "", unreachable_endpoint(self._given, has_network=False)
+        if not engine.has_network(_BRIDGE):
+            return OF_NETWORK, ""  # whose address is not yet known
+        return OF_ENGINE, unreachable_endpoint(self._given, gateway=engine.gateway(_BRIDGE))
 
     def _gpus(self, engine: Engine) -> list[str]:
         """The ones that a server has assigned, the requested number, or all."""

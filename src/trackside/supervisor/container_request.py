@@ -23,6 +23,10 @@ CAPABILITIES = (
     "SYS_CHROOT",
 )
 """What root keeps; another user has none."""
+HOST_NAME = "host.docker.internal"
+"""This machine, in a container that has a network."""
+OF_ENGINE, OF_NETWORK = "host-gateway", "network"
+"""Its address there: the one that the engine knows, or the gateway of the job's own network."""
 ENGINES_NETWORKS = ("bridge", "default", "host", "none")
 _ALL_GPUS = ("all",)
 _GROUP_SIGNALS = "TINI_KILL_PROCESS_GROUP"
@@ -63,6 +67,8 @@ class ContainerPlan:
     """A file that all hosts of the network lock while they create it."""
     aliases: Sequence[str] = ()
     """The name by which others on the network reach this host."""
+    host_address: str = ""
+    """What `HOST_NAME` resolves to: `OF_ENGINE` or `OF_NETWORK`. Empty: nothing."""
     has_read_only_root: bool = False
     brings_code: bool = False
     """The image has the script below /opt/ml/code, as by COPY in its Dockerfile: so the folders of
@@ -198,10 +204,10 @@ def _limits(container: ContainerPlan) -> dict[str, Any]:
 
 def _network(plan: SandboxPlan, container: ContainerPlan) -> dict[str, Any]:
     network: dict[str, Any] = {"NetworkMode": container.network} if container.network else {}
-    if own_network(container):
-        return network
-    hosts = [f"{name}:{address}" for name, address in plan.addresses.items()]
-    return {**network, "ExtraHosts": hosts}
+    named = {} if own_network(container) else dict(plan.addresses)
+    if container.host_address == OF_ENGINE:
+        named[HOST_NAME] = OF_ENGINE
+    return {**network, "ExtraHosts": [f"{name}:{address}" for name, address in named.items()]}
 
 
 def _endpoints(container: ContainerPlan) -> dict[str, Any]:

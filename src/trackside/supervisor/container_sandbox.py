@@ -16,6 +16,8 @@ from trackside.containers.job_containers import MARK_LABEL
 from trackside.errors import SandboxError
 from trackside.supervisor.container_init import PIPE, read_lost
 from trackside.supervisor.container_request import (
+    HOST_NAME,
+    OF_NETWORK,
     ContainerPlan,
     container_request,
     follows_entrypoint,
@@ -202,6 +204,7 @@ class ContainerSandbox(Sandbox):
             "follows_entrypoint": follows_entrypoint(plan, self._container),
             "network": own_network(self._container),
             "network_lock": self._container.network_lock,
+            "host_name": HOST_NAME if self._container.host_address == OF_NETWORK else "",
             "is_internal": self._container.is_internal,
             "adopts": has_started(folder),
             "root": root.pid if root else 0,
