@@ -42,7 +42,8 @@ def run(tmp_path: Path, *words: str, **variables: str) -> subprocess.CompletedPr
 
 def groups(tmp_path: Path, name: str) -> list[str]:
     path = tmp_path / "home" / "jobs" / name / "hosts" / "algo-1" / "1" / "control_group.json"
-    return [folder for folder in json.loads(path.read_text()).values() if folder]
+    found = json.loads(path.read_text())
+    return [folder for name, folder in found.items() if folder and name != "format"]
 
 
 @pytest.mark.parametrize("isolation", ["auto", "none"])

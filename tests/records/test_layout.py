@@ -31,6 +31,7 @@ def of_folders() -> set[str]:
     attempt: int = "ATTEMPT"  # type: ignore[assignment]
     number: int = "NUMBER"  # type: ignore[assignment]
     job = {*of_properties(JOB), str(JOB.meeting(attempt)), str(JOB.end_order(attempt))}
+    job.add(str(JOB.started_hosts(attempt)))
     job |= {f"{JOB.requests('HOST')}/ID{end}" for end in (".json", TAKEN)}
     host = {*of_properties(HOST), str(HOST.logger_state("KIND")), str(HOST.kept_list("HOST"))}
     rules = {*of_properties(RULES), str(RULES.custom(number, "NAME"))}

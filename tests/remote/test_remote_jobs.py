@@ -262,7 +262,7 @@ def deleted(name: str) -> bool:
 
 def test_what_needs_the_folders_says_so(server: ServerProcess, monkeypatch):
     server.use(monkeypatch)
-    with pytest.raises(OnlyAtServer, match=rf"Sweeping needs the folders.*{server.url}"):
+    with pytest.raises(OnlyAtServer, match=rf"Sweeping needs the job folders.*{server.url}"):
         jobs_of_this_machine("Sweeping")
 
 

@@ -124,7 +124,7 @@ def test_the_submitters_folder_is_not_taken(tmp_path: Path):
     ("which", "changes", "message"),
     [
         ("algo-1", {BUNDLE: ""}, "needs a bundle: set TRACKSIDE_GROUP"),
-        ("algo-1", {BUNDLE: "{"}, "The bundle in TRACKSIDE_GROUP cannot be used: it is no JSON"),
+        ("algo-1", {BUNDLE: "{"}, "The bundle in TRACKSIDE_GROUP cannot be used: it is not JSON"),
         ("algo-1", {BUNDLE: "", BUNDLE_FILE: "/no/file"}, "the file '/no/file' cannot be used"),
         ("algo-3", {ADDRESSES: "a,b"}, "'algo-3' is no host of the group; it has algo-1, algo-2"),
         ("2", {ADDRESSES: "a,b"}, "'2' is no host of the group"),

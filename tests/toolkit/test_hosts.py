@@ -81,8 +81,11 @@ def test_names_that_resolve_are_not_waited_for():
 
 
 def test_hosts_with_a_common_folder_wait_for_each_other_s_files(tmp_path: Path):
-    (tmp_path / "algo-2").touch()  # it may have ended already, and its name be gone
-    wait_for_each_other(["algo-1", "algo-2"], "algo-1", str(tmp_path), 0.0)
+    (tmp_path / "algo-2").write_text("10.0.0.2")  # it may have ended already, and its name be gone
+    table = tmp_path / "table"
+    table.write_text("127.0.0.1\tlocalhost\n")
+    wait_for_each_other(["algo-1", "algo-2"], "algo-1", str(tmp_path), 0.0, str(table))
+    assert table.read_text() == "127.0.0.1\tlocalhost\n10.0.0.2\talgo-2\n"
     assert (tmp_path / "algo-1").exists()
     with pytest.raises(ToolkitError, match="'algo-3' has not started"):
         wait_for_each_other(["algo-1", "algo-3"], "algo-1", str(tmp_path), 0.0)

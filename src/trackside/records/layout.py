@@ -207,7 +207,8 @@ class JobFolder:
         return self.gang / "network.lock"
 
     def started_hosts(self, attempt: int) -> Path:
-        """A folder that the attempt's containers share, with a file for each that has started."""
+        """A folder that the attempt's containers share, with a file for each that has
+        started: its address."""
         return self.gang / f"{attempt}.started"
 
     def meeting(self, attempt: int) -> Path:

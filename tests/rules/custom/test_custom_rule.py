@@ -699,6 +699,18 @@ def test_the_last_step_is_known(tmp_path: Path):
     assert result.log.count("trackside: this rule runs ") == 1
 
 
+def test_what_a_rule_has_printed_is_in_its_log_however_it_ends(tmp_path: Path):
+    source = """
+import os
+def check(step, tensors):
+    print("step", step)
+    if step == 1:
+        os._exit(0)
+"""
+    result = judge(tmp_path / "home", source, {})
+    assert "step 0\nstep 1\n" in result.log
+
+
 def test_an_isolation_that_cannot_be_made_is_the_rule_s_error(tmp_path: Path, open_folder: Path):
     if not IS_ROOT:
         pytest.skip("a user that may have the namespaces of root is root")

@@ -7,6 +7,7 @@ data it reads.
 
 import json
 import os
+import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -53,6 +54,8 @@ class Channel:
         null = os.open(os.devnull, os.O_RDONLY)
         os.dup2(null, 0)
         os.dup2(2, 1)
+        # What a rule prints is in the log before the rule can be ended.
+        sys.stdout = os.fdopen(1, "w", buffering=1, errors="backslashreplace", closefd=False)
         self._over = Event()
         os.register_at_fork(after_in_child=self._discard_output)
 
