@@ -66,11 +66,18 @@ def test_sagemaker_s_toolkit_runs_a_script_that_is_sent(machine: ContainerMachin
     assert job.model() == {"m": b"algo-1"}
 
 
-@pytest.mark.parametrize("is_stopped", [False, True])
-def test_mpi_works_between_containers(machine: ContainerMachine, is_stopped: bool) -> None:
+@pytest.mark.parametrize(("is_stopped", "is_read_only"), [(False, True), (True, False)])
+def test_mpi_works_between_containers(
+    machine: ContainerMachine, is_stopped: bool, is_read_only: bool
+) -> None:
     machine.image = TOOLKIT
     parameters = {**MPI, **({"wait": "1"} if is_stopped else {})}
-    job = machine.submit(RANKS, hyperparameters=parameters, ResourceConfig=TWO)
+    job = machine.submit(
+        RANKS,
+        hyperparameters=parameters,
+        ResourceConfig=TWO,
+        Trackside={"ReadOnlyRoot": is_read_only},
+    )
     if is_stopped:
         until(lambda: job.log().count(":RANK ") == 2, seconds=120)
         machine.jobs.stop(job.name)

@@ -187,7 +187,7 @@ def _targets(
     "read_only_root",
     is_flag=True,
     default=None,
-    help="With --image: the script writes only to /opt/ml, /tmp and /dev/shm.",
+    help="With --image: the script writes only to /opt/ml, /tmp, /run and /dev/shm.",
 )
 @click.option(
     "--gpus",

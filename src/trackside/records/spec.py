@@ -274,7 +274,7 @@ class Options:
     shm_gb: float | None = member("ShmGB", float, default=None, least=0)
     """Size of /dev/shm in a container; half of its memory when not given."""
     read_only_root: bool = member("ReadOnlyRoot", bool, default=False)
-    """A container's image cannot be written to; /tmp can."""
+    """A container's image cannot be written to; /tmp and /run can."""
     image: str | None = member("Image", default=None, most=255)
     """What a container is made of, where a table replaces TrainingImage."""
     image_id: str | None = member("ImageId", default=None, most=255)

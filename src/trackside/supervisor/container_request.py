@@ -108,7 +108,7 @@ def container_request(
             "CapAdd": list(CAPABILITIES) if user.split(":")[0] in ("", "0", "root") else [],
             "GroupAdd": [str(gid) for gid in plan.user.groups] if plan.user else [],
             "ReadonlyRootfs": container.has_read_only_root,
-            "Tmpfs": {"/tmp": ""} if container.has_read_only_root else {},
+            "Tmpfs": {"/run": "", "/tmp": ""} if container.has_read_only_root else {},
             **_limits(container),
             **_network(plan, container),
         },
