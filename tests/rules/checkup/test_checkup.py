@@ -641,6 +641,9 @@ HEALTHY: dict[str, dict[str, Any]] = {
             "labels/largest_share": 1.0,
         }
     },
+    "descent by hand, of which no weights have arrived yet": {
+        "anatomy": model(optimizers=[], parameters=parameters(a={"optimizer": None}))
+    },
     "raw scores that stay between 0 and 1 during a slow warm-up": {
         "anatomy": model(outputs=[{"loss": "cross_entropy", "activation": "linear"}]),
         "vitals": {"loss_input/min": 0.1, "loss_input/max": 0.9, "loss_input/row_sum_error": 4.0},

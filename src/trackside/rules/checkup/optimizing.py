@@ -47,7 +47,7 @@ class OptimizerNotStepping(VitalsRule):
             return
         trained = [p.name for p in anatomy.parameters if p.requires_grad]
         saved = [name for name in trained if len(vitals.figure(name, "l2")) > 1]
-        if all(vitals.is_weight_unchanged(name) for name in saved):
+        if saved and all(vitals.is_weight_unchanged(name) for name in saved):
             yield Sign(
                 0,
                 f"backward was called {anatomy.num_backwards} times and step() of an optimizer "
