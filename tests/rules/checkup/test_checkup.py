@@ -69,6 +69,9 @@ BOTH = {"num_samples": 960, "batch_size": 32, "num_passes": 20, "num_batches": 6
 BOTH |= {"num_trained": 300, "num_evaluated": 300}
 SAME = {"num_samples": 960, "batch_size": 32, "num_passes": STEPS, "num_batches": STEPS}
 UNUSED = {"num_samples": 240, "batch_size": 32}
+ONE_PASS = {"num_samples": 9600, "batch_size": 32, "num_passes": 1, "num_batches": STEPS}
+ONE_PASS |= {"num_trained": STEPS, "sampler": "SequentialSampler"}
+TINY = {**ONE_PASS, "num_samples": 160, "num_passes": 60}
 FADING: dict[str, Any] = {
     "anatomy": model(parameters=[{**parameters()[0], "name": f"Net_{n}.weight"} for n in "abc"]),
     "weights": moving,
@@ -187,6 +190,10 @@ WRONG: dict[str, dict[str, Any]] = {
         "vitals": {"input/mean": 33.0, "input/std": 78.0, "input/max": 255, "activation/a/std": 50}
     },
     "SameBatch": {"vitals": {"input/fingerprint": 7}, "anatomy": model(loaders=[SAME])},
+    "RepeatedBatches": {
+        "vitals": {"input/fingerprint": lambda step: 1000 + step // 2},
+        "anatomy": model(loaders=[ONE_PASS]),
+    },
     "ConstantLabels": {"vitals": {"labels/min": 3, "labels/max": 3, "labels/num_classes_seen": 1}},
     "UnshuffledLabels": {
         "vitals": {
@@ -373,6 +380,13 @@ GUISES: dict[str, tuple[str, dict[str, Any]]] = {
             )
         },
     ),
+    "workers that draw the same from shuffled data": (
+        "RepeatedBatches",
+        {
+            "vitals": {"input/fingerprint": lambda step: 1000 + step % 3 + 3 * (step // 12)},
+            "anatomy": model(loaders=[{**ONE_PASS, "sampler": "RandomSampler"}]),
+        },
+    ),
     "softmax along the batch": (
         "LossInputAlreadySoftmax",
         {"anatomy": model(outputs=[OUTPUT])},
@@ -546,6 +560,46 @@ HEALTHY: dict[str, dict[str, Any]] = {
             optimizers=optimizer_with(backwards_per_step={"8": 20}, num_discarded=140),
             asks_for_others=True,
         )
+    },
+    "few data in the same order in each epoch": {
+        "vitals": {"input/fingerprint": lambda step: 1000 + step % 5},
+        "anatomy": model(loaders=[TINY]),
+    },
+    "few data in an order that is shuffled once": {
+        "vitals": {"input/fingerprint": lambda step: 1000 + step % 5},
+        "anatomy": model(loaders=[{**TINY, "sampler": "RandomSampler"}]),
+    },
+    "two steps with each batch": {
+        "vitals": {"input/fingerprint": lambda step: 1000 + step // 2},
+        "anatomy": model(loaders=[{**ONE_PASS, "num_batches": 150, "num_trained": 150}]),
+    },
+    "class numbers in order, and other amounts with each": {
+        "vitals": {
+            "input/fingerprint": lambda step: 1000 + step // 30,
+            "input/mean": lambda step: 0.01 * (step % 17),
+        },
+        "anatomy": model(loaders=[ONE_PASS]),
+    },
+    "a few labelled samples that are kept, beside a loader of others": {
+        "vitals": {"input/fingerprint": lambda step: 1000 + step % 2},
+        "anatomy": model(
+            loaders=[
+                {**ONE_PASS, "sampler": "RandomSampler"},
+                {**ONE_PASS, "num_samples": 64, "num_batches": 2, "num_trained": 0},
+            ]
+        ),
+    },
+    "copies far apart in data that are read in order": {
+        "vitals": {"input/fingerprint": lambda step: 1000 + step % 60},
+        "anatomy": model(loaders=[ONE_PASS]),
+    },
+    "single samples of a few kinds": {
+        "vitals": {"input/fingerprint": lambda step: 1000 + step * step % 7 // 2},
+        "anatomy": model(loaders=[{**ONE_PASS, "num_samples": 300, "batch_size": 1}]),
+    },
+    "all data in one batch, which changes now and then": {
+        "vitals": {"input/fingerprint": lambda step: 1000 + step // 50},
+        "anatomy": model(loaders=[{**ONE_PASS, "batch_size": 9600, "num_passes": STEPS}]),
     },
     "two layers that two modules hold": {
         "anatomy": model(pairs=[{**PAIR, "first": "Net_body.a.weight"}])

@@ -40,7 +40,11 @@ from trackside.rules.checkup.learning_rates import (
     LearningRateZero,
     WeightDecayTooStrong,
 )
-from trackside.rules.checkup.loader_use import EpochCutShort, EvaluationOnTrainingData
+from trackside.rules.checkup.loader_use import (
+    EpochCutShort,
+    EvaluationOnTrainingData,
+    RepeatedBatches,
+)
 from trackside.rules.checkup.loss_terms import LossTermDominates, LossWithoutBound
 from trackside.rules.checkup.loss_use import (
     LossInputAlreadySoftmax,
@@ -164,6 +168,7 @@ PARTS: tuple[type[VitalsRule], ...] = (
     LearningRateTooLow,
     ClassesAsAmounts,
     EvaluationInputDiffers,
+    RepeatedBatches,
     OneClassPredicted,
     SlowDataLoading,
     Overfitting,
