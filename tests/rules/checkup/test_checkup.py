@@ -12,6 +12,7 @@ from trackside.rules.checkup.diagnosis import diagnose
 from trackside.rules.checkup.layers import DeadLayer, FadingGradient
 from trackside.rules.checkup.loss_use import OutputRangeTooNarrow
 from trackside.rules.checkup.outcomes import LossRising, NothingLearnt
+from trackside.rules.checkup.update_use import UpdateLost
 
 
 def model(**changes: Any) -> dict[str, Any]:
@@ -69,7 +70,12 @@ BOTH = {"num_samples": 960, "batch_size": 32, "num_passes": 20, "num_batches": 6
 BOTH |= {"num_trained": 300, "num_evaluated": 300}
 SAME = {"num_samples": 960, "batch_size": 32, "num_passes": STEPS, "num_batches": STEPS}
 UNUSED = {"num_samples": 240, "batch_size": 32}
-ONE_PASS = {"num_samples": 9600, "batch_size": 32, "num_passes": 1, "num_batches": STEPS}
+ONE_PASS: dict[str, Any] = {
+    "num_samples": 9600,
+    "batch_size": 32,
+    "num_passes": 1,
+    "num_batches": STEPS,
+}
 ONE_PASS |= {"num_trained": STEPS, "sampler": "SequentialSampler"}
 TINY = {**ONE_PASS, "num_samples": 160, "num_passes": 60}
 FADING: dict[str, Any] = {
@@ -122,6 +128,11 @@ WRONG: dict[str, dict[str, Any]] = {
     "LowPrecisionWeights": {
         "anatomy": model(parameters=parameters(a={"dtype": "float16"})),
         "loss": lambda step: 2.3 if step < 5 else float("nan"),
+    },
+    "UpdateLost": {
+        "anatomy": model(parameters=parameters(a={"last_gradient_step": STEPS - 1})),
+        "weights": lambda name, step: (still if name == "a.weight" else moving)(name, step),
+        "gradients": lambda name, step: (1.0, 0.01),
     },
     "LearningRateZero": {"vitals": {"learning_rate/0": 0, "update_ratio": 0}, "loss": flat},
     "WarmUpNeverEnds": {
@@ -961,3 +972,75 @@ def test_the_weights_without_gradients_are_counted_without_contradiction(
         loss=flat,
     )
     assert [each.message[: len(reported)] for each in vitals] == [reported]
+
+
+LAST = {"last_gradient_step": STEPS - 1}
+ADAM = {"betas": [0.9, 0.999], "eps": 1e-8}
+
+
+def unmoved(fact: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
+    """The case of a lost update, with another fact about the weight that does not move."""
+    anatomy = model(parameters=parameters(a={**LAST, **(fact or {})}), **changes.pop("facts", {}))
+    return {**WRONG["UpdateLost"], "anatomy": anatomy, **changes}
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        unmoved({"requires_grad": False}),
+        unmoved({"optimizer": None}),
+        unmoved({"ever_had_gradient": False}),
+        unmoved({"last_gradient_step": 3}),
+        unmoved({"dtype": "bfloat16"}),
+        unmoved({"shape": [256]}),
+        unmoved({"tied_to": "Net_b.weight"}),
+        unmoved(gradients=lambda name, step: (float(step % 2), 0.01)),
+        unmoved(gradients=lambda name, step: (1e-5, 1e-7)),
+        unmoved(vitals={"learning_rate/0": lambda step: 0.1 * (step > 290)}),
+        unmoved(vitals={"learning_rate/0": 1e-6}),
+        unmoved(vitals={"learning_rate/0": lambda step: 0.1 if step > 292 else None}),
+        unmoved(vitals={"gradient_norm": 1e-6}),
+        unmoved(facts={"modules": [{"name": "a", "type": "Embedding"}]}),
+        unmoved(facts={"grad_scaler": "GradScaler"}),
+        unmoved(facts={"optimizers": [{**optimizer()[0], "type": "LBFGS"}]}),
+        unmoved(facts={"optimizers": [{**optimizer()[0], "num_steps": 5}]}),
+        unmoved(
+            facts={"optimizers": optimizer(**ADAM)},
+            gradients=lambda name, step: (1e-8, 1e-10),
+        ),
+    ],
+    ids=[
+        "frozen",
+        "of no optimizer",
+        "no gradient at an update",
+        "a gradient at first only",
+        "short floats",
+        "a vector at a bound",
+        "tied",
+        "no gradient at times",
+        "hardly a gradient",
+        "a rate of zero",
+        "hardly a rate",
+        "a group that is added late",
+        "clipped away",
+        "a lookup table",
+        "updates that a scaler leaves out",
+        "L-BFGS",
+        "hardly an update",
+        "gradients far below eps",
+    ],
+)
+def test_a_weight_may_have_reasons_not_to_move(case, tmp_path):
+    assert found(UpdateLost(), tmp_path, **case) == []
+
+
+def test_adam_moves_a_weight_by_its_rate_however_small_the_gradient(tmp_path):
+    case = unmoved(
+        facts={"optimizers": optimizer(**ADAM)},
+        vitals={"learning_rate/0": 1e-3},
+        gradients=lambda name, step: (1e-4, 1e-6),
+    )
+    reported = found(UpdateLost(), tmp_path, **case)
+    assert [(each.rule, each.tensor, each.step) for each in reported] == [
+        ("UpdateLost", "Net_a.weight", 0)
+    ]

@@ -56,6 +56,7 @@ BY_CASES: dict[str, tuple[str, str]] = {
     "RepeatedBatches.num_batches": ("RepeatedBatches", "short"),
     "RepeatedBatches.share": ("RepeatedBatches", ""),
     "checkup.loader_use._BATCH_EACH": ("RepeatedBatches", ""),
+    "UpdateLost.num_saved": ("UpdateLost", "short"),
     "EpochCutShort.num_epochs": ("EpochCutShort", ""),
     "TrainingInEvaluationMode.share": ("TrainingInEvaluationMode", ""),
     "EvaluationOnTrainingData.num_batches": ("EvaluationOnTrainingData", "short"),
@@ -451,6 +452,15 @@ BY_THEIR_OWN: dict[str, dict[str, Any]] = {
         **over_amounts(**{**ONE_HOT, "target/row_sum_error": 0.0}),
         "loss": lambda step: 0.063,
     },
+    "UpdateLost.moved": like("UpdateLost", gradients=lambda name, step: (0.03, 0.01)),
+    "checkup.update_use._ABOVE_EPS": like(
+        "UpdateLost",
+        anatomy=model(
+            parameters=parameters(a={"last_gradient_step": STEPS - 1}),
+            optimizers=optimizer(betas=[0.9, 0.999], eps=1e-8),
+        ),
+        gradients=lambda name, step: (3e-6, 1e-7),
+    ),
     "checkup.update_use._SCORED": {"anatomy": model(num_cut_samples=STEPS, num_scored_samples=60)},
     "checkup.vitals_rule.SMALL_BATCH": like("UnshuffledLabels", vitals={"batch_size": 10}),
     "saved.vital_signs.FEWEST_LOSSES": like("LossRising", num_steps=60),

@@ -98,6 +98,7 @@ from trackside.rules.checkup.update_use import (
     LowPrecisionWeights,
     PolicyGradientReversed,
     SampleCutsGraph,
+    UpdateLost,
     WarmUpNeverEnds,
 )
 from trackside.rules.checkup.vitals_rule import FIGURES, VitalsRule, missing_vitals
@@ -146,6 +147,7 @@ PARTS: tuple[type[VitalsRule], ...] = (
     EvaluationOnTrainingData,
     BatchNormOfOneSample,
     ActivationMissing,
+    UpdateLost,
     LowPrecisionWeights,
     GradientUnderflow,
     LossWithoutBound,
