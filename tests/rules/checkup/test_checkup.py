@@ -76,7 +76,7 @@ ONE_PASS: dict[str, Any] = {
     "num_passes": 1,
     "num_batches": STEPS,
 }
-ONE_PASS |= {"num_trained": STEPS, "sampler": "SequentialSampler"}
+ONE_PASS |= {"num_trained": STEPS, "sampler": "SequentialSampler", "values_per_sample": 16}
 TINY = {**ONE_PASS, "num_samples": 160, "num_passes": 60}
 FADING: dict[str, Any] = {
     "anatomy": model(parameters=[{**parameters()[0], "name": f"Net_{n}.weight"} for n in "abc"]),
@@ -201,6 +201,12 @@ WRONG: dict[str, dict[str, Any]] = {
         "vitals": {"input/mean": 33.0, "input/std": 78.0, "input/max": 255, "activation/a/std": 50}
     },
     "SameBatch": {"vitals": {"input/fingerprint": 7}, "anatomy": model(loaders=[SAME])},
+    "OneSampleOfBatch": {
+        "vitals": {"batch_size": 1, "input/num_values": 16},
+        "anatomy": model(
+            loaders=[ONE_PASS], losses=[{**MODEL["losses"][0], "shapes": [[1, 10], [1]]}]
+        ),
+    },
     "RepeatedBatches": {
         "vitals": {"input/fingerprint": lambda step: 1000 + step // 2},
         "anatomy": model(loaders=[ONE_PASS]),
@@ -391,6 +397,15 @@ GUISES: dict[str, tuple[str, dict[str, Any]]] = {
             )
         },
     ),
+    "the first sample of each batch, without the batch's axis": (
+        "OneSampleOfBatch",
+        {
+            "vitals": {"batch_size": 16, "input/num_values": 16},
+            "anatomy": model(
+                loaders=[ONE_PASS], losses=[{**MODEL["losses"][0], "shapes": [[10], []]}]
+            ),
+        },
+    ),
     "workers that draw the same from shuffled data": (
         "RepeatedBatches",
         {
@@ -571,6 +586,41 @@ HEALTHY: dict[str, dict[str, Any]] = {
             optimizers=optimizer_with(backwards_per_step={"8": 20}, num_discarded=140),
             asks_for_others=True,
         )
+    },
+    "the samples of a batch one by one": {
+        "vitals": {"batch_size": 1, "input/num_values": 16},
+        "anatomy": model(
+            loaders=[{**ONE_PASS, "num_batches": 10, "num_trained": 10}],
+            losses=[{**MODEL["losses"][0], "shapes": [[1, 10], [1]]}],
+        ),
+    },
+    "a batch that is one set with one label": {
+        "vitals": {"batch_size": 1, "input/num_values": 32 * 16},
+        "anatomy": model(
+            loaders=[ONE_PASS], losses=[{**MODEL["losses"][0], "shapes": [[1, 10], [1]]}]
+        ),
+    },
+    "one value of each sample, as many as a sample has": {
+        "vitals": {"input/num_values": 32},
+        "anatomy": model(loaders=[{**ONE_PASS, "values_per_sample": 32}]),
+    },
+    "the same with the batch as the second axis": {
+        "vitals": {"batch_size": 1, "input/num_values": 32},
+        "anatomy": model(
+            loaders=[{**ONE_PASS, "values_per_sample": 32}],
+            losses=loss_facts("mse_loss", shapes=[[1, 32], [1, 32]]),
+        ),
+    },
+    "one sample's values, and a loss of one's own": {
+        "vitals": {"batch_size": 1, "input/num_values": 16},
+        "anatomy": model(loaders=[ONE_PASS], losses=[]),
+    },
+    "a loader of single samples": {
+        "vitals": {"batch_size": 1, "input/num_values": 16},
+        "anatomy": model(
+            loaders=[{**ONE_PASS, "num_samples": 300, "batch_size": 1}],
+            losses=[{**MODEL["losses"][0], "shapes": [[1, 10], [1]]}],
+        ),
     },
     "few data in the same order in each epoch": {
         "vitals": {"input/fingerprint": lambda step: 1000 + step % 5},

@@ -57,6 +57,8 @@ BY_CASES: dict[str, tuple[str, str]] = {
     "RepeatedBatches.share": ("RepeatedBatches", ""),
     "checkup.loader_use._BATCH_EACH": ("RepeatedBatches", ""),
     "UpdateLost.num_saved": ("UpdateLost", "short"),
+    "OneSampleOfBatch.num_batches": ("OneSampleOfBatch", "short"),
+    "OneSampleOfBatch.samples": ("OneSampleOfBatch", ""),
     "EpochCutShort.num_epochs": ("EpochCutShort", ""),
     "TrainingInEvaluationMode.share": ("TrainingInEvaluationMode", ""),
     "EvaluationOnTrainingData.num_batches": ("EvaluationOnTrainingData", "short"),

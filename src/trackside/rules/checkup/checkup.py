@@ -43,6 +43,7 @@ from trackside.rules.checkup.learning_rates import (
 from trackside.rules.checkup.loader_use import (
     EpochCutShort,
     EvaluationOnTrainingData,
+    OneSampleOfBatch,
     RepeatedBatches,
 )
 from trackside.rules.checkup.loss_terms import LossTermDominates, LossWithoutBound
@@ -141,6 +142,7 @@ PARTS: tuple[type[VitalsRule], ...] = (
     UnshuffledLabels,
     OutputRangeTooNarrow,
     SameBatch,
+    OneSampleOfBatch,
     EpochCutShort,
     TrainingInEvaluationMode,
     EvaluationInTrainingMode,

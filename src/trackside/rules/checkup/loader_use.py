@@ -141,6 +141,54 @@ class RepeatedBatches(VitalsRule):
             )
 
 
+@dataclass
+class OneSampleOfBatch(VitalsRule):
+    """The loader yields batches, but only one sample of each reaches the model.
+
+    Fires when all of at least `num_batches` checked inputs have as many values as one sample of the
+    loader, whose batches have at least `samples`, the targets of all losses are of one sample, and
+    each batch is used for one forward only. Samples of a batch that pass the model one by one are
+    not reported, nor are batches that the model gets as one sequence or set.
+    """
+
+    kind = Kind.MISTAKE
+    advice = (
+        "Give the model the whole batch: look for an index or slice such as x[:1] or batch[0] "
+        "between the loader and the model, and for debugging code that was left in."
+    )
+
+    num_batches: int = parameter(20, "Checked inputs before the rule may fire.", at_least=1)
+    samples: int = parameter(8, "Samples in a batch of the loader.", at_least=2)
+
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        loader = _only_loader(vitals.anatomy)
+        if loader is None or (loader.batch_size or 0) < self.samples:
+            return
+        num_forwards = vitals.anatomy.num_forwards(training=True, grad=True)
+        given = vitals.vital("input/num_values")
+        if loader.num_trained < _BATCH_EACH * num_forwards or len(given) < self.num_batches:
+            return
+        is_one = bool((given.values == loader.values_per_sample).all())
+        if is_one and _is_loss_of_one(vitals.anatomy, loader.batch_size or 0):
+            yield Sign(
+                int(given.steps[0]),
+                f"The loader yields batches of {loader.batch_size} samples, and in all {len(given)}"
+                " batches that were checked the model gets one sample.",
+                value=1.0,
+                threshold=float(self.samples),
+            )
+
+
+def _is_loss_of_one(anatomy: Anatomy, batch_size: int) -> bool:
+    """Whether all losses are known and of one sample: of a target [1, N, ...], another axis may be
+    the batch."""
+    targets = [loss.shapes[1] for loss in anatomy.losses if len(loss.shapes) > 1]
+    return len(targets) == len(anatomy.losses) > 0 and all(
+        shape[:1] in ((), (1,)) and not any(size % batch_size == 0 for size in shape)
+        for shape in targets
+    )
+
+
 def _only_loader(anatomy: Anatomy) -> LoaderFacts | None:
     """The loader that every training step gets a new batch from, if there is one and no other is
     used for training."""
