@@ -129,6 +129,10 @@ WRONG: dict[str, dict[str, Any]] = {
         "anatomy": model(parameters=parameters(a={"dtype": "float16"})),
         "loss": lambda step: 2.3 if step < 5 else float("nan"),
     },
+    "UpdatesStop": {
+        "anatomy": model(optimizers=[{**MODEL["optimizers"][0], "num_steps": 60}]),
+        "weights": lambda name, step: moving(name, min(step, 60)),
+    },
     "UpdateLost": {
         "anatomy": model(parameters=parameters(a={"last_gradient_step": STEPS - 1})),
         "weights": lambda name, step: (still if name == "a.weight" else moving)(name, step),
@@ -586,6 +590,31 @@ HEALTHY: dict[str, dict[str, Any]] = {
             optimizers=optimizer_with(backwards_per_step={"8": 20}, num_discarded=140),
             asks_for_others=True,
         )
+    },
+    "gradients that add up until a step that has not come yet": {
+        "anatomy": model(
+            optimizers=optimizer_with(num_steps=2, backwards_per_step={"100": 2}),
+        ),
+        "weights": lambda name, step: moving(name, step // 100),
+    },
+    "a compiled step, of which only the first are counted": {
+        "anatomy": model(optimizers=[{**MODEL["optimizers"][0], "num_steps": 3}]),
+        "weights": moving,
+    },
+    "steps that change nothing more, as all is learnt": {
+        "weights": lambda name, step: moving(name, min(step, 60)),
+    },
+    "saliency in evaluation mode after the training": {
+        "anatomy": model(
+            optimizers=[{**MODEL["optimizers"][0], "num_steps": 60}],
+            backwards=[{"training": True, "count": 60}, {"training": False, "count": 240}],
+        ),
+        "weights": lambda name, step: moving(name, min(step, 60)),
+    },
+    "an input that is trained after the model": {
+        "anatomy": model(optimizers=[{**MODEL["optimizers"][0], "num_steps": 60}]),
+        "weights": lambda name, step: moving(name, min(step, 60)),
+        "vitals": {"input/is_trained": lambda step: step > 60},
     },
     "the samples of a batch one by one": {
         "vitals": {"batch_size": 1, "input/num_values": 16},

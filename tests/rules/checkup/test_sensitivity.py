@@ -59,6 +59,7 @@ BY_CASES: dict[str, tuple[str, str]] = {
     "UpdateLost.num_saved": ("UpdateLost", "short"),
     "OneSampleOfBatch.num_batches": ("OneSampleOfBatch", "short"),
     "OneSampleOfBatch.samples": ("OneSampleOfBatch", ""),
+    "UpdatesStop.share": ("UpdatesStop", ""),
     "EpochCutShort.num_epochs": ("EpochCutShort", ""),
     "TrainingInEvaluationMode.share": ("TrainingInEvaluationMode", ""),
     "EvaluationOnTrainingData.num_batches": ("EvaluationOnTrainingData", "short"),
@@ -454,6 +455,11 @@ BY_THEIR_OWN: dict[str, dict[str, Any]] = {
         **over_amounts(**{**ONE_HOT, "target/row_sum_error": 0.0}),
         "loss": lambda step: 0.063,
     },
+    "UpdatesStop.num_saved": like(
+        "UpdatesStop",
+        weights=lambda name, step: (9.0 + min(step, 55), 0.2, -0.2),
+        num_steps=115,
+    ),
     "UpdateLost.moved": like("UpdateLost", gradients=lambda name, step: (0.03, 0.01)),
     "checkup.update_use._ABOVE_EPS": like(
         "UpdateLost",

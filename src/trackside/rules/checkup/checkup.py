@@ -100,6 +100,7 @@ from trackside.rules.checkup.update_use import (
     PolicyGradientReversed,
     SampleCutsGraph,
     UpdateLost,
+    UpdatesStop,
     WarmUpNeverEnds,
 )
 from trackside.rules.checkup.vitals_rule import FIGURES, VitalsRule, missing_vitals
@@ -150,6 +151,7 @@ PARTS: tuple[type[VitalsRule], ...] = (
     BatchNormOfOneSample,
     ActivationMissing,
     UpdateLost,
+    UpdatesStop,
     LowPrecisionWeights,
     GradientUnderflow,
     LossWithoutBound,

@@ -185,6 +185,47 @@ class UpdateLost(VitalsRule):
 
 
 @dataclass
+class UpdatesStop(VitalsRule):
+    """The weights change at first and then no more, while training goes on.
+
+    Fires after at least 100 steps when for `share` of them, and at `num_saved` saved steps or more,
+    no weight of the only optimizer has changed, and as large a share of the backwards in training
+    mode had no step of the optimizer. Gradients that are accumulated count for their step. Not
+    reported: gradients for an input, weights in 16 bits and trainings with a GradScaler.
+    """
+
+    kind = Kind.CAUSE
+    is_independent = True
+    advice = (
+        "Check under which condition optimizer.step() is called, and at which indentation. If the "
+        "step is compiled, run it once without torch.compile and compare the weights."
+    )
+
+    num_saved: int = parameter(12, "Saved steps without a change.", at_least=1)
+    share: float = parameter(0.5, "Share of the steps without a change.", at_least=0, at_most=1)
+
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        if not _has_plain_updates(vitals) or vitals.last_step < FAIR_STEPS:
+            return
+        if _share_without_step(vitals.anatomy) < self.share:
+            return
+        names = [each.name for each in vitals.anatomy.parameters if each.is_trained]
+        last = max((_last_change(vitals, name) for name in names), default=-1)
+        # Biases are usually not saved.
+        saved = max((len(vitals.figure(name, "l2").since(last + 1)) for name in names), default=0)
+        quiet = vitals.last_step - last
+        if last >= 0 and saved >= self.num_saved and quiet >= self.share * vitals.last_step:
+            yield Sign(
+                last,
+                f"No weight has changed since step {last}, in {quiet} of {vitals.last_step} steps. "
+                f"The optimizer made {vitals.anatomy.num_optimizer_steps} steps for "
+                f"{vitals.anatomy.num_backwards} backwards.",
+                value=quiet / vitals.last_step,
+                threshold=self.share,
+            )
+
+
+@dataclass
 class GradientUnderflow(VitalsRule):
     """Gradients are computed in float16 without loss scaling and become zero.
 
@@ -281,6 +322,37 @@ class PolicyGradientReversed(VitalsRule):
                 value=policy.num_discouraged / known,
                 threshold=_MOST_BACKWARDS,
             )
+
+
+def _has_plain_updates(vitals: VitalSigns) -> bool:
+    """One model and one optimizer, which are expected to change all along."""
+    anatomy = vitals.anatomy
+    return (
+        len(anatomy.models) == len(anatomy.optimizers) == 1
+        and anatomy.grad_scaler is None
+        and not math.isfinite(vitals.ends_at)
+        and not any(each.dtype in _SHORT for each in anatomy.parameters)
+        and not np.any(vitals.vital("input/is_trained").values > 0)
+    )
+
+
+def _last_change(vitals: VitalSigns, name: str) -> int:
+    """The last saved step at which a figure of the weight is another one; -1 if none is."""
+    last = -1
+    for figure in (vitals.figure(name, each) for each in ("l2", "min", "max")):
+        changes = np.flatnonzero(np.diff(figure.values))
+        if len(changes):
+            last = max(last, int(figure.steps[changes[-1] + 1]))
+    return last
+
+
+def _share_without_step(anatomy: Anatomy) -> float:
+    """Of the backwards in training mode: how many its steps do not account for, even if each used
+    as many as any of them."""
+    num_backwards = sum(each.count for each in anatomy.backwards if each.training)
+    (optimizer,) = anatomy.optimizers
+    most = max(map(int, optimizer.backwards_per_step or {}), default=1)
+    return 1 - optimizer.num_steps * max(1, most) / max(1, num_backwards)
 
 
 def _is_plain_weight(each: ParameterFacts, anatomy: Anatomy) -> bool:
