@@ -292,7 +292,10 @@ class Unreadable(UserDict[str, Any]):
 )
 def test_a_sample_of_a_loader_has_a_size_if_batches_are_tensors(collate, expected, tmp_path):
     model = nn.Linear(4, 2)
-    loader = torch.utils.data.DataLoader(torch.randn(40, 4), batch_size=8, collate_fn=collate)
+    data = torch.utils.data.TensorDataset(torch.randn(40, 4))
+    loader = torch.utils.data.DataLoader(
+        data, batch_size=8, collate_fn=lambda rows: collate([row for (row,) in rows])
+    )
     with tc.watch(model, out_dir=tmp_path / "t"):
         for _ in loader:
             model(torch.ones(3, 4)).sum().backward()
