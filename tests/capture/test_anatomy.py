@@ -3,7 +3,9 @@
 import json
 import subprocess
 import sys
+from collections import UserDict
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -243,6 +245,7 @@ def test_reading_needs_no_torch(tmp_path):
     (tmp_path / "anatomy" / "worker_0.json").write_text(json.dumps({"world_size": 2}))
     code = f"""
 import sys
+from collections import UserDict
 from trackside.capture.reading.anatomy import read_anatomy
 assert read_anatomy({str(tmp_path)!r}).world_size == 2
 assert "torch" not in sys.modules
@@ -266,8 +269,38 @@ def test_loaders_are_known_by_their_data_and_how_often_they_began(tmp_path):
     (known,) = read(tmp_path / "t").loaders
     assert (known.num_samples, known.batch_size, known.sampler) == (40, 8, "SequentialSampler")
     assert (known.num_passes, known.num_batches) == (4, 8)
+    assert known.values_per_sample == 4
     assert known.wait_seconds > 0
     assert known.median_wait_seconds is not None
+
+
+class Unreadable(UserDict[str, Any]):
+    def __iter__(self) -> Any:
+        raise RuntimeError("not yet")
+
+
+@pytest.mark.parametrize(
+    ("collate", "expected"),
+    [
+        (lambda rows: {"x": torch.stack(rows), "n": len(rows)}, 4),
+        (lambda rows: torch.stack(rows, 1), None),
+        (lambda rows: [row.tolist() for row in rows], None),
+        (len, None),
+        (lambda rows: Unreadable(), None),
+    ],
+    ids=["dict", "another axis first", "no tensor", "a number", "a class of one's own"],
+)
+def test_a_sample_of_a_loader_has_a_size_if_batches_are_tensors(collate, expected, tmp_path):
+    model = nn.Linear(4, 2)
+    data = torch.utils.data.TensorDataset(torch.randn(40, 4))
+    loader = torch.utils.data.DataLoader(
+        data, batch_size=8, collate_fn=lambda rows: collate([row for (row,) in rows])
+    )
+    with tc.watch(model, out_dir=tmp_path / "t"):
+        for _ in loader:
+            model(torch.ones(3, 4)).sum().backward()
+    (known,) = read(tmp_path / "t").loaders
+    assert known.values_per_sample == expected
 
 
 def test_what_batches_of_a_loader_are_used_for_is_counted(tmp_path):

@@ -112,6 +112,7 @@ def test_the_figures_of_a_training_are_those_computed_by_hand(tmp_path):
             moved = [a - b for a, b in zip(model.parameters(), before, strict=True)]
             expect("update_ratio", global_norm(moved) / global_norm(before))
             expect("batch_size", 32)
+            expect("input/num_values", x.numel())
             for name in ("min", "max", "mean", "std"):
                 expect(f"input/{name}", getattr(x, name)())
                 if name in ("min", "max"):

@@ -131,9 +131,9 @@ def _record(
     number: int, mode: str, mode_step: int, step: int, figures: Mapping[str, Any], loss: Any
 ) -> StepRecord:
     scalars = {
-        f"vitals/{name}": float(value(step) if callable(value) else value)
-        for name, value in figures.items()
-        if value is not None
+        f"vitals/{name}": float(value)
+        for name, given in figures.items()
+        if (value := given(step) if callable(given) else given) is not None
     }
     if loss is not None:
         scalars["loss_output_0"] = float(loss(step))

@@ -12,6 +12,7 @@ from trackside.rules.checkup.diagnosis import diagnose
 from trackside.rules.checkup.layers import DeadLayer, FadingGradient
 from trackside.rules.checkup.loss_use import OutputRangeTooNarrow
 from trackside.rules.checkup.outcomes import LossRising, NothingLearnt
+from trackside.rules.checkup.update_use import UpdateLost
 
 
 def model(**changes: Any) -> dict[str, Any]:
@@ -69,6 +70,14 @@ BOTH = {"num_samples": 960, "batch_size": 32, "num_passes": 20, "num_batches": 6
 BOTH |= {"num_trained": 300, "num_evaluated": 300}
 SAME = {"num_samples": 960, "batch_size": 32, "num_passes": STEPS, "num_batches": STEPS}
 UNUSED = {"num_samples": 240, "batch_size": 32}
+ONE_PASS: dict[str, Any] = {
+    "num_samples": 9600,
+    "batch_size": 32,
+    "num_passes": 1,
+    "num_batches": STEPS,
+}
+ONE_PASS |= {"num_trained": STEPS, "sampler": "SequentialSampler", "values_per_sample": 16}
+TINY = {**ONE_PASS, "num_samples": 160, "num_passes": 60}
 FADING: dict[str, Any] = {
     "anatomy": model(parameters=[{**parameters()[0], "name": f"Net_{n}.weight"} for n in "abc"]),
     "weights": moving,
@@ -119,6 +128,15 @@ WRONG: dict[str, dict[str, Any]] = {
     "LowPrecisionWeights": {
         "anatomy": model(parameters=parameters(a={"dtype": "float16"})),
         "loss": lambda step: 2.3 if step < 5 else float("nan"),
+    },
+    "UpdatesStop": {
+        "anatomy": model(optimizers=[{**MODEL["optimizers"][0], "num_steps": 60}]),
+        "weights": lambda name, step: moving(name, min(step, 60)),
+    },
+    "UpdateLost": {
+        "anatomy": model(parameters=parameters(a={"last_gradient_step": STEPS - 1})),
+        "weights": lambda name, step: (still if name == "a.weight" else moving)(name, step),
+        "gradients": lambda name, step: (1.0, 0.01),
     },
     "LearningRateZero": {"vitals": {"learning_rate/0": 0, "update_ratio": 0}, "loss": flat},
     "WarmUpNeverEnds": {
@@ -187,6 +205,16 @@ WRONG: dict[str, dict[str, Any]] = {
         "vitals": {"input/mean": 33.0, "input/std": 78.0, "input/max": 255, "activation/a/std": 50}
     },
     "SameBatch": {"vitals": {"input/fingerprint": 7}, "anatomy": model(loaders=[SAME])},
+    "OneSampleOfBatch": {
+        "vitals": {"batch_size": 1, "input/num_values": 16},
+        "anatomy": model(
+            loaders=[ONE_PASS], losses=[{**MODEL["losses"][0], "shapes": [[1, 10], [1]]}]
+        ),
+    },
+    "RepeatedBatches": {
+        "vitals": {"input/fingerprint": lambda step: 1000 + step // 2},
+        "anatomy": model(loaders=[ONE_PASS]),
+    },
     "ConstantLabels": {"vitals": {"labels/min": 3, "labels/max": 3, "labels/num_classes_seen": 1}},
     "UnshuffledLabels": {
         "vitals": {
@@ -373,6 +401,22 @@ GUISES: dict[str, tuple[str, dict[str, Any]]] = {
             )
         },
     ),
+    "the first sample of each batch, without the batch's axis": (
+        "OneSampleOfBatch",
+        {
+            "vitals": {"batch_size": 16, "input/num_values": 16},
+            "anatomy": model(
+                loaders=[ONE_PASS], losses=[{**MODEL["losses"][0], "shapes": [[10], []]}]
+            ),
+        },
+    ),
+    "workers that draw the same from shuffled data": (
+        "RepeatedBatches",
+        {
+            "vitals": {"input/fingerprint": lambda step: 1000 + step % 3 + 3 * (step // 12)},
+            "anatomy": model(loaders=[{**ONE_PASS, "sampler": "RandomSampler"}]),
+        },
+    ),
     "softmax along the batch": (
         "LossInputAlreadySoftmax",
         {"anatomy": model(outputs=[OUTPUT])},
@@ -546,6 +590,106 @@ HEALTHY: dict[str, dict[str, Any]] = {
             optimizers=optimizer_with(backwards_per_step={"8": 20}, num_discarded=140),
             asks_for_others=True,
         )
+    },
+    "gradients that add up until a step that has not come yet": {
+        "anatomy": model(
+            optimizers=optimizer_with(num_steps=2, backwards_per_step={"100": 2}),
+        ),
+        "weights": lambda name, step: moving(name, step // 100),
+    },
+    "a compiled step, of which only the first are counted": {
+        "anatomy": model(optimizers=[{**MODEL["optimizers"][0], "num_steps": 3}]),
+        "weights": moving,
+    },
+    "steps that change nothing more, as all is learnt": {
+        "weights": lambda name, step: moving(name, min(step, 60)),
+    },
+    "saliency in evaluation mode after the training": {
+        "anatomy": model(
+            optimizers=[{**MODEL["optimizers"][0], "num_steps": 60}],
+            backwards=[{"training": True, "count": 60}, {"training": False, "count": 240}],
+        ),
+        "weights": lambda name, step: moving(name, min(step, 60)),
+    },
+    "an input that is trained after the model": {
+        "anatomy": model(optimizers=[{**MODEL["optimizers"][0], "num_steps": 60}]),
+        "weights": lambda name, step: moving(name, min(step, 60)),
+        "vitals": {"input/is_trained": lambda step: step > 60},
+    },
+    "the samples of a batch one by one": {
+        "vitals": {"batch_size": 1, "input/num_values": 16},
+        "anatomy": model(
+            loaders=[{**ONE_PASS, "num_batches": 10, "num_trained": 10}],
+            losses=[{**MODEL["losses"][0], "shapes": [[1, 10], [1]]}],
+        ),
+    },
+    "a batch that is one set with one label": {
+        "vitals": {"batch_size": 1, "input/num_values": 32 * 16},
+        "anatomy": model(
+            loaders=[ONE_PASS], losses=[{**MODEL["losses"][0], "shapes": [[1, 10], [1]]}]
+        ),
+    },
+    "one value of each sample, as many as a sample has": {
+        "vitals": {"input/num_values": 32},
+        "anatomy": model(loaders=[{**ONE_PASS, "values_per_sample": 32}]),
+    },
+    "the same with the batch as the second axis": {
+        "vitals": {"batch_size": 1, "input/num_values": 32},
+        "anatomy": model(
+            loaders=[{**ONE_PASS, "values_per_sample": 32}],
+            losses=loss_facts("mse_loss", shapes=[[1, 32], [1, 32]]),
+        ),
+    },
+    "one sample's values, and a loss of one's own": {
+        "vitals": {"batch_size": 1, "input/num_values": 16},
+        "anatomy": model(loaders=[ONE_PASS], losses=[]),
+    },
+    "a loader of single samples": {
+        "vitals": {"batch_size": 1, "input/num_values": 16},
+        "anatomy": model(
+            loaders=[{**ONE_PASS, "num_samples": 300, "batch_size": 1}],
+            losses=[{**MODEL["losses"][0], "shapes": [[1, 10], [1]]}],
+        ),
+    },
+    "few data in the same order in each epoch": {
+        "vitals": {"input/fingerprint": lambda step: 1000 + step % 5},
+        "anatomy": model(loaders=[TINY]),
+    },
+    "few data in an order that is shuffled once": {
+        "vitals": {"input/fingerprint": lambda step: 1000 + step % 5},
+        "anatomy": model(loaders=[{**TINY, "sampler": "RandomSampler"}]),
+    },
+    "two steps with each batch": {
+        "vitals": {"input/fingerprint": lambda step: 1000 + step // 2},
+        "anatomy": model(loaders=[{**ONE_PASS, "num_batches": 150, "num_trained": 150}]),
+    },
+    "class numbers in order, and other amounts with each": {
+        "vitals": {
+            "input/fingerprint": lambda step: 1000 + step // 30,
+            "input/mean": lambda step: 0.01 * (step % 17),
+        },
+        "anatomy": model(loaders=[ONE_PASS]),
+    },
+    "a few labelled samples that are kept, beside a loader of others": {
+        "vitals": {"input/fingerprint": lambda step: 1000 + step % 2},
+        "anatomy": model(
+            loaders=[
+                {**ONE_PASS, "sampler": "RandomSampler"},
+                {**ONE_PASS, "num_samples": 64, "num_batches": 2, "num_trained": 0},
+            ]
+        ),
+    },
+    "copies far apart in data that are read in order": {
+        "vitals": {"input/fingerprint": lambda step: 1000 + step % 60},
+        "anatomy": model(loaders=[ONE_PASS]),
+    },
+    "single samples of a few kinds": {
+        "vitals": {"input/fingerprint": lambda step: 1000 + step * step % 7 // 2},
+        "anatomy": model(loaders=[{**ONE_PASS, "num_samples": 300, "batch_size": 1}]),
+    },
+    "all data in one batch, which changes now and then": {
+        "vitals": {"input/fingerprint": lambda step: 1000 + step // 50},
+        "anatomy": model(loaders=[{**ONE_PASS, "batch_size": 9600, "num_passes": STEPS}]),
     },
     "two layers that two modules hold": {
         "anatomy": model(pairs=[{**PAIR, "first": "Net_body.a.weight"}])
@@ -910,3 +1054,75 @@ def test_the_weights_without_gradients_are_counted_without_contradiction(
         loss=flat,
     )
     assert [each.message[: len(reported)] for each in vitals] == [reported]
+
+
+LAST = {"last_gradient_step": STEPS - 1}
+ADAM = {"betas": [0.9, 0.999], "eps": 1e-8}
+
+
+def unmoved(fact: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
+    """The case of a lost update, with another fact about the weight that does not move."""
+    anatomy = model(parameters=parameters(a={**LAST, **(fact or {})}), **changes.pop("facts", {}))
+    return {**WRONG["UpdateLost"], "anatomy": anatomy, **changes}
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        unmoved({"requires_grad": False}),
+        unmoved({"optimizer": None}),
+        unmoved({"ever_had_gradient": False}),
+        unmoved({"last_gradient_step": 3}),
+        unmoved({"dtype": "bfloat16"}),
+        unmoved({"shape": [256]}),
+        unmoved({"tied_to": "Net_b.weight"}),
+        unmoved(gradients=lambda name, step: (float(step % 2), 0.01)),
+        unmoved(gradients=lambda name, step: (1e-5, 1e-7)),
+        unmoved(vitals={"learning_rate/0": lambda step: 0.1 * (step > 290)}),
+        unmoved(vitals={"learning_rate/0": 1e-6}),
+        unmoved(vitals={"learning_rate/0": lambda step: 0.1 if step > 292 else None}),
+        unmoved(vitals={"gradient_norm": 1e-6}),
+        unmoved(facts={"modules": [{"name": "a", "type": "Embedding"}]}),
+        unmoved(facts={"grad_scaler": "GradScaler"}),
+        unmoved(facts={"optimizers": [{**optimizer()[0], "type": "LBFGS"}]}),
+        unmoved(facts={"optimizers": [{**optimizer()[0], "num_steps": 5}]}),
+        unmoved(
+            facts={"optimizers": optimizer(**ADAM)},
+            gradients=lambda name, step: (1e-8, 1e-10),
+        ),
+    ],
+    ids=[
+        "frozen",
+        "of no optimizer",
+        "no gradient at an update",
+        "a gradient at first only",
+        "short floats",
+        "a vector at a bound",
+        "tied",
+        "no gradient at times",
+        "hardly a gradient",
+        "a rate of zero",
+        "hardly a rate",
+        "a group that is added late",
+        "clipped away",
+        "a lookup table",
+        "updates that a scaler leaves out",
+        "L-BFGS",
+        "hardly an update",
+        "gradients far below eps",
+    ],
+)
+def test_a_weight_may_have_reasons_not_to_move(case, tmp_path):
+    assert found(UpdateLost(), tmp_path, **case) == []
+
+
+def test_adam_moves_a_weight_by_its_rate_however_small_the_gradient(tmp_path):
+    case = unmoved(
+        facts={"optimizers": optimizer(**ADAM)},
+        vitals={"learning_rate/0": 1e-3},
+        gradients=lambda name, step: (1e-4, 1e-6),
+    )
+    reported = found(UpdateLost(), tmp_path, **case)
+    assert [(each.rule, each.tensor, each.step) for each in reported] == [
+        ("UpdateLost", "Net_a.weight", 0)
+    ]

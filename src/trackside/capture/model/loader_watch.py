@@ -11,6 +11,7 @@ from typing import Any
 from torch.utils.data.dataloader import DataLoader, _BaseDataLoaderIter
 
 from trackside.capture.model.function_patches import FunctionPatch
+from trackside.capture.model.values import tensors_in
 
 _MOST_LOADERS = 16
 _NUM_WAITS = 256
@@ -33,6 +34,8 @@ class _Loader:
     num_evaluated: int = 0
     """Batches that a step of evaluation began with."""
     wait_seconds: float = 0.0
+    values_per_sample: int | None = None
+    """Of the first tensor of the first batch."""
     waits: deque[float] = field(default_factory=lambda: deque(maxlen=_NUM_WAITS))
     """The last of them."""
 
@@ -86,6 +89,8 @@ class LoaderWatch:
         loader = self._last = self._known(iterator)
         if loader is not None:
             # `_num_yielded` counts the batches of this pass, this one included.
+            if not loader.num_batches:
+                loader.values_per_sample = _values_per_sample(batch, loader.batch_size)
             loader.num_passes += loader.num_batches == 0 or iterator._num_yielded == 1
             loader.num_batches += 1
             loader.wait_seconds += waited
@@ -99,6 +104,17 @@ class LoaderWatch:
         if key not in self._loaders and len(self._loaders) < _MOST_LOADERS:
             self._loaders[key] = _Loader(_length(data), batch_size, _sampler(indices))
         return self._loaders.get(key)
+
+
+def _values_per_sample(batch: Any, batch_size: int | None) -> int | None:
+    """None if the batch is not one tensor, or several, of that many samples."""
+    try:
+        first = next(iter(tensors_in(batch)), None)
+    except Exception:  # noqa: BLE001 the script's own class, whose members may not be usable
+        return None
+    if first is None or not first.dim() or first.shape[0] != batch_size:
+        return None
+    return first.numel() // first.shape[0]
 
 
 def note_made() -> None:

@@ -184,6 +184,8 @@ class LoaderFacts:
     """Seconds that the script has waited for its batches."""
     median_wait_seconds: float | None = None
     """For one of the last few hundred."""
+    values_per_sample: int | None = None
+    """Of the first tensor of its first batch; None if its first axis is not that of the samples."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -170,6 +170,7 @@ class Vitals:
         if batch is not None:
             self._facts.see_device(batch.device)
             taken.figures["input/is_trained"] = float(batch.requires_grad)
+            taken.figures["input/num_values"] = float(batch.numel())
         dense = [t for each in tensors_in(*given) if (t := readable(each.detach())) is not None]
         filled = [tensor for tensor in dense if tensor.numel()]
         self._tokens = tokens_in(filled)

@@ -40,7 +40,12 @@ from trackside.rules.checkup.learning_rates import (
     LearningRateZero,
     WeightDecayTooStrong,
 )
-from trackside.rules.checkup.loader_use import EpochCutShort, EvaluationOnTrainingData
+from trackside.rules.checkup.loader_use import (
+    EpochCutShort,
+    EvaluationOnTrainingData,
+    OneSampleOfBatch,
+    RepeatedBatches,
+)
 from trackside.rules.checkup.loss_terms import LossTermDominates, LossWithoutBound
 from trackside.rules.checkup.loss_use import (
     LossInputAlreadySoftmax,
@@ -94,6 +99,8 @@ from trackside.rules.checkup.update_use import (
     LowPrecisionWeights,
     PolicyGradientReversed,
     SampleCutsGraph,
+    UpdateLost,
+    UpdatesStop,
     WarmUpNeverEnds,
 )
 from trackside.rules.checkup.vitals_rule import FIGURES, VitalsRule, missing_vitals
@@ -136,12 +143,15 @@ PARTS: tuple[type[VitalsRule], ...] = (
     UnshuffledLabels,
     OutputRangeTooNarrow,
     SameBatch,
+    OneSampleOfBatch,
     EpochCutShort,
     TrainingInEvaluationMode,
     EvaluationInTrainingMode,
     EvaluationOnTrainingData,
     BatchNormOfOneSample,
     ActivationMissing,
+    UpdateLost,
+    UpdatesStop,
     LowPrecisionWeights,
     GradientUnderflow,
     LossWithoutBound,
@@ -164,6 +174,7 @@ PARTS: tuple[type[VitalsRule], ...] = (
     LearningRateTooLow,
     ClassesAsAmounts,
     EvaluationInputDiffers,
+    RepeatedBatches,
     OneClassPredicted,
     SlowDataLoading,
     Overfitting,
