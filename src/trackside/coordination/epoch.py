@@ -12,7 +12,7 @@ from trackside.errors import EpochOver, ObjectChanged, ObjectNotFound
 from trackside.files.json_record import numbered, numbered_record, parsed_object
 from trackside.quick_dataclass import dataclass
 from trackside.storage.locate import Location
-from trackside.storage.store import NOTHING, Entry
+from trackside.storage.store import NOTHING, Entry, up_to
 
 _TRIES = 100
 
@@ -87,7 +87,7 @@ class Fence:
         if most is None:
             return store.put(target.key, chunks, replaces=etag)
         rest = iter(chunks)
-        head = [*_up_to(rest, most)]
+        head = [*up_to(rest, most)]
         if most and sum(map(len, head)) <= most:
             return store.put(target.key, b"".join(head), replaces=etag)
         return store.put(target.key, self._checked_at_end(chain(head, rest)))
@@ -117,13 +117,3 @@ def _etag(place: Location) -> str:
         return place.store.stat(place.key).etag or NOTHING
     except ObjectNotFound:
         return NOTHING
-
-
-def _up_to(chunks: Iterator[bytes], size_bytes: int) -> Iterator[bytes]:
-    """Chunks up to and including the one that passes this size."""
-    total = 0
-    for chunk in chunks:
-        yield chunk
-        total += len(chunk)
-        if total > size_bytes:
-            return

@@ -26,7 +26,7 @@ from trackside.errors import (
 )
 from trackside.storage import plain_http
 from trackside.storage.cloud_errors import BucketLabel, is_beyond_the_end, is_refusal, translated
-from trackside.storage.store import NOTHING, Entry, Store, check_key
+from trackside.storage.store import NOTHING, Entry, Store, check_key, up_to
 
 if TYPE_CHECKING:
     from obstore import GetOptions, GetResult, ObjectMeta, PutMode, PutResult, UpdateVersion
@@ -194,7 +194,7 @@ class CloudStore(Store):
     def _send(self, key: str, source: "_Source", replaces: str | None) -> str | None:
         """The new object's etag."""
         chunks = iter(source)
-        head = tuple(_until(chunks, PART_BYTES))
+        head = tuple(up_to(chunks, PART_BYTES))
         if sum(map(len, head)) <= PART_BYTES:
             data = b"".join(head)
             if replaces is None:
@@ -363,16 +363,6 @@ def _file_chunks(path: Path, size_bytes: int) -> Iterator[bytes]:
                 )
             left -= len(chunk)
             yield chunk
-
-
-def _until(chunks: Iterator[bytes], size_bytes: int) -> Iterator[bytes]:
-    """Chunks up to and including the one that passes this size."""
-    total = 0
-    for chunk in chunks:
-        yield chunk
-        total += len(chunk)
-        if total > size_bytes:
-            return
 
 
 def _options(start: int, end: int | None, etag: str | None) -> "GetOptions":

@@ -119,3 +119,13 @@ def check_key(key: str) -> None:
         f"Key {key!r} has an empty, '.' or '..' segment, or a '/' at either end. "
         "Segments between slashes must be plain names."
     )
+
+
+def up_to(chunks: Iterator[bytes], size_bytes: int) -> Iterator[bytes]:
+    """Chunks up to and including the one that passes this size."""
+    total = 0
+    for chunk in chunks:
+        yield chunk
+        total += len(chunk)
+        if total > size_bytes:
+            return
