@@ -59,6 +59,7 @@ def test_a_change_of_shape_does_not_hide_the_activation():
 def test_plain_scores_have_no_activation():
     net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
     graph = graph_of(F.cross_entropy(net(INPUTS), LABELS), net)
+    assert graph.pop("outputs") == [{"loss": "cross_entropy", "activation": "linear"}]
     assert not any(graph.values()), graph
 
 

@@ -73,14 +73,6 @@ def test_heads_that_a_view_makes_before_time_are_seen_in_attention_of_ones_own()
     assert read_graph((weights @ value).sum(), {})["reshaped"]
 
 
-def test_a_layer_right_before_a_loss_is_told_from_an_activation():
-    model, x, target = nn.Linear(4, 3), torch.randn(8, 4), torch.zeros(8, dtype=torch.long)
-    raw = read_graph(F.cross_entropy(model(x), target), {})["outputs"]
-    assert raw == [{"loss": "cross_entropy", "activation": "linear"}]
-    squashed = read_graph(F.cross_entropy(model(x).sigmoid(), target), {})["outputs"]
-    assert [each["activation"] for each in squashed] == ["sigmoid"]
-
-
 def _viewed(given: tuple[int, ...], made: tuple[int, ...]) -> Tensor:
     return (torch.randn(given, requires_grad=True) * 2).view(made)
 
