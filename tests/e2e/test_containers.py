@@ -130,6 +130,9 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Contain
         end_processes_of(machine.settings.home)
         for container in containers(tmp_path):
             Engine(ADDRESS).remove(container)
+        for facts in tmp_path.glob("**/sandbox/container.json"):  # of a test that failed
+            if network := json.loads(facts.read_text())["own_network"]:
+                Engine(ADDRESS).remove_network(network)
 
 
 def containers(folder: Path, address: str = ADDRESS) -> list[str]:

@@ -1,5 +1,6 @@
 """AWS clients in a container: they reach this machine's server, or the job's log says why not."""
 
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -52,17 +53,17 @@ def test_a_server_of_this_machine_is_reached_by_a_name(
         job = there.submit(USES_S3, name="client", ResourceConfig=TWO, **with_torch())
         job.wait_for_line("ENDPOINT")
         assert job.said("ENDPOINT") == f"http://host.docker.internal:{server.port}"
-        with TcpProxy(server.port, (gateway(job.name), server.port)):
+        with TcpProxy(server.port, (gateway(job), server.port)):
             assert job.wait().state.status is Status.COMPLETED, job.log()
         for host in ("algo-1", "algo-2"):
             stored = tmp_path / "server" / "buckets" / "trackside" / host
             assert stored.read_bytes() == b"of the script"
 
 
-def gateway(job: str) -> str:
+def gateway(job: Job) -> str:
     """This machine's address on the network of a job."""
-    names = docker("network", "ls", "--format", "{{.Name}}").split()
-    [network] = [name for name in names if name.startswith(f"trackside-{job}-")]
+    [facts, *_] = job.folder.hosts.glob("*/1/sandbox/container.json")
+    network = json.loads(facts.read_text())["network"]
     return docker("network", "inspect", "--format", "{{(index .IPAM.Config 0).Gateway}}", network)
 
 
