@@ -20,12 +20,13 @@ test: $(VENV)/.dev
 coverage: $(VENV)/.dev
 	INCLUDE='$(INCLUDE)' .ci/coverage $(BIN) $(ARGS)
 
-# The fuzzers and the sanitizers for longer, by another seed each time; it is printed, and
-# TRACKSIDE_FUZZ_SEED=SEED:ROUND plays one round again.
+# The tests that CI has no time for. Then the fuzzers and the sanitizers for longer, by another seed each time; it is
+# printed, and TRACKSIDE_FUZZ_SEED=SEED:ROUND plays one round again.
 FUZZ_FACTOR = 200
 FUZZ_SEED := $(shell date +%s)
 
 nightly: $(VENV)/.dev
+	$(if $(ARGS),,$(BIN)/python -m pytest -n 2 --dist loadgroup -m nightly)
 	@echo "TRACKSIDE_FUZZ_SEED=$${TRACKSIDE_FUZZ_SEED:-$(FUZZ_SEED)}"
 	TRACKSIDE_FUZZ_FACTOR=$(FUZZ_FACTOR) TRACKSIDE_FUZZ_SEED=$${TRACKSIDE_FUZZ_SEED:-$(FUZZ_SEED)} \
 		$(BIN)/python -m pytest -n 2 --timeout 0 tests/fuzz $(ARGS)

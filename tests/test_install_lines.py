@@ -19,6 +19,7 @@ EXTRAS = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["opt
 
 _LINE = re.compile(r"pip install\s+(?P<words>[^`\n#&|]+)")
 _OURS = re.compile(r"'?(?:\.|/src)(?:\[(?P<extras>[\w,]+)\])?'?")
+_FILE = re.compile(r"requirements/|/requirements\.txt$")
 _OTHERS = {"boto3", "torch", "pip-audit", "'protobuf<4'"}
 """Packages of others that an index has."""
 _OF_SCRIPTS = re.compile(r"`pip install \.`, then `python -m")
@@ -32,7 +33,7 @@ def installed_by(page: Path) -> list[tuple[str, str]]:
     for part in re.split(r"\n\s*\n", text):
         for line in _LINE.finditer(_OF_SCRIPTS.sub("", part)):
             words = [word for word in line["words"].split() if not word.startswith("-")]
-            found += [(word, part) for word in words if "requirements/" not in word]
+            found += [(word, part) for word in words if not _FILE.search(word)]
     return found
 
 

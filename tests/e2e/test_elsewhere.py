@@ -138,6 +138,7 @@ def test_an_engine_that_is_away_at_the_start_delays_the_job(submitter: Submitter
     assert job.wait().state.status is Status.COMPLETED
 
 
+@pytest.mark.nightly
 def test_a_group_whose_lead_is_gone_is_placed_anew_in_the_next_attempt(
     submitter: Submitter, cluster: Path
 ):

@@ -274,6 +274,7 @@ def test_local_code_is_sent_to_the_server(shell: ClientShell, workplace: Path) -
     assert shown.count("['algo-1', 'algo-2']") >= 2
 
 
+@pytest.mark.nightly
 def test_local_mode_code_of_the_first_sdk_runs_at_the_server(
     shell: ClientShell, image: str
 ) -> None:

@@ -57,7 +57,7 @@ def test_every_problem_is_reported_at_once():
     assert "Did you mean 'threshold'?" in problems[0]
     assert problems[1] == "num_steps = '0': at least 1 is needed."
     assert problems[2] == "only_nan = 'yes': 'True' or 'False' is needed."
-    assert "no regular expression" in problems[3]
+    assert "not a regular expression" in problems[3]
     assert problems[4] == "maximum = 'x': a number is needed."
 
 
@@ -90,7 +90,7 @@ def test_what_a_built_in_rule_searches_names_with_must_be_a_pattern():
     ]
     assert len(searching) >= 10
     for rule, name in searching:
-        with pytest.raises(InvalidParameters, match=f"{name} = .*no regular expression"):
+        with pytest.raises(InvalidParameters, match=f"{name} = .*not a regular expression"):
             build(rule, {name: ".*relu("})
 
 

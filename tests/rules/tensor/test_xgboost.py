@@ -100,7 +100,7 @@ def test_the_report_of_a_regression_shows_residuals(tmp_path):
     recording.step(0, {"train-rmse": [0.1], "labels": labels, "predictions": labels + 0.1})
     page = report(recording.end())
     assert "Residuals at step 0" in page
-    assert "Root of the mean square 0.1," in page
+    assert "Root mean square 0.1," in page
 
 
 def test_a_trial_of_something_else_is_reported_what_is_missing(tmp_path):
