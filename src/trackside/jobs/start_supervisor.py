@@ -11,12 +11,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import field, replace
 from subprocess import SubprocessError
+from typing import TYPE_CHECKING
 
-from trackside.coordination.documents import EPOCH
 from trackside.coordination.host_files import files_of
 from trackside.errors import JobError, JobFailed, StorageError
 from trackside.files.permissions import make_folder
-from trackside.jobs.needed_environment import needed_elsewhere
 from trackside.jobs.resource_request import needs_of_hosts
 from trackside.placement.choose import UnknownPlacement, placement_named
 from trackside.placement.placement import (
@@ -28,7 +27,6 @@ from trackside.placement.placement import (
     Unknown,
 )
 from trackside.quick_dataclass import dataclass
-from trackside.records.group import Bundle
 from trackside.records.journal import Journal
 from trackside.records.layout import JobFolder, JobKeys
 from trackside.records.placed import Placed, PlacedHost
@@ -38,6 +36,9 @@ from trackside.settings import VISIBLE_GPUS
 from trackside.storage.locate import locate_object
 from trackside.system.job_environment import GIVEN, packed
 from trackside.system.run_as import RunAs
+
+if TYPE_CHECKING:
+    from trackside.records.group import Bundle
 
 FIRST_ATTEMPT = 1
 _SUPERVISOR = ("-P", "-m", "trackside.supervisor")
@@ -156,7 +157,9 @@ class Launcher:
 
     def _bundle(
         self, folder: JobFolder, spec: JobSpec, placed: Placed, given: Mapping[str, str]
-    ) -> Bundle:
+    ) -> "Bundle":
+        from trackside.records.group import Bundle  # for jobs elsewhere only
+
         return Bundle(
             spec=spec.to_request(),
             journal=folder.journal.read_text(),
@@ -168,6 +171,8 @@ class Launcher:
 
     def _needed_elsewhere(self, job: str) -> dict[str, str]:
         """The embedded buckets are reached through this home's server, with the job's own key."""
+        from trackside.jobs.needed_environment import needed_elsewhere
+
         needed = needed_elsewhere(self.environment)
         if self.job_environment is None or needed.get("TRACKSIDE_S3") != "embedded":
             return needed
@@ -182,7 +187,7 @@ def _taken_epoch(folder: JobFolder, spec: JobSpec, placed: Placed) -> int:
     from trackside.coordination import epoch  # not for jobs on this machine
 
     home = folder.root.parent.parent
-    uri = f"{JobKeys.of(spec).coordination}/{EPOCH}"
+    uri = JobKeys.of(spec).epoch
     try:
         place = locate_object(uri, home=home, hurried=True)
         return epoch.take(place, next(iter(placed.hosts.values())).nonce).epoch

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from trackside.containers import image_table
 from trackside.errors import Violation
 from trackside.records.spec import DOCKER
 from trackside.settings import Settings
@@ -17,6 +16,8 @@ def choose_sandbox(request: dict[str, Any], settings: Settings) -> bool:
     image = request.get("AlgorithmSpecification", {}).get("TrainingImage")
     if image is None:
         return False
+    from trackside.containers import image_table  # most jobs name no image
+
     options = request.get("Trackside", {})
     row = image_table.look_up(image, settings.images)
     if row is not None and row.program:
