@@ -89,7 +89,8 @@ class LossInputAlreadySoftmax(VitalsRule):
             )
 
     def _is_sigmoid(self, vitals: VitalSigns) -> bool:
-        if any(output.activation == "linear" for output in vitals.anatomy.outputs):
+        of_loss = [each for each in vitals.anatomy.outputs if each.loss in _OF_LOGITS]
+        if any(output.activation == "linear" for output in of_loss):
             return False  # scores of a layer, however small they are
         if vitals.anatomy.modules and vitals.anatomy.modules[-1].type == "Sigmoid":
             return len(vitals.anatomy.models) == 1
