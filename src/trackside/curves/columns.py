@@ -1,10 +1,11 @@
 """Decoded scalars: rows in file order, and columns by tag."""
 
 import ctypes
-from dataclasses import dataclass
 
 import numpy
 from numpy.typing import NDArray
+
+from trackside.quick_dataclass import dataclass
 
 Bytes = NDArray[numpy.uint8]
 Integers = NDArray[numpy.int64]

@@ -10,10 +10,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from posixpath import commonpath, relpath
+from typing import Protocol
 
 import numpy
 
-from trackside.curves.columns import Reals
+from trackside.curves.columns import Integers, Reals
 from trackside.curves.downsample import in_order
 from trackside.curves.event_reader import TOP, Curves, Series
 from trackside.curves.machine_curves import is_machine_run
@@ -28,7 +29,8 @@ _PHASES = {
 }
 _PHASE_OF = {word: phase for phase, words in _PHASES.items() for word in words}
 _ORDER_OF_PHASES = ("train", "", "val", "test")
-_PREFERRED = ("", "val", "test", "train")
+PREFERRED_PHASES = ("", "val", "test", "train")
+"""Of a metric whose name has no phase."""
 _MODES = ("TRAIN", "EVAL", "PREDICT", "GLOBAL")
 """Of the hook: its own runs, and the suffixes of its metrics."""
 _OF_HOOK = re.compile(r"vitals/.*|.*_output_\d+")
@@ -46,6 +48,9 @@ _SINGLE_PRECISION = 1e-5
 _AS_STORED = 2e-7
 """The rounding of a decimal fraction in single precision, as in event files."""
 _MOST_DECIMALS = 12
+_MOST_EXACT = 64
+"""Curves of the hook that are compared with every curve of the script, whatever their names: there
+may be hundreds of both."""
 
 
 class Origin(IntEnum):
@@ -58,11 +63,27 @@ class Origin(IntEnum):
     MACHINE = 3
 
 
+class Points(Protocol):
+    """Of a curve: `Series`, or points that are read from a store when they are needed."""
+
+    @property
+    def run(self) -> str: ...
+    @property
+    def tag(self) -> str: ...
+    @property
+    def steps(self) -> Integers: ...
+    @property
+    def times(self) -> Reals: ...
+    @property
+    def values(self) -> Reals: ...
+    def __len__(self) -> int: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Curve:
     """`series` has no points that a resumed script has rewritten."""
 
-    series: Series
+    series: Points
     name: str
     origin: Origin
     phase: str
@@ -73,7 +94,7 @@ class Curve:
     """The curve with the same values that is shown instead of this one."""
 
 
-def best(series: Series) -> tuple[float, int] | None:
+def best(series: Points) -> tuple[float, int] | None:
     """Value and step; None if no value is finite."""
     finite = numpy.flatnonzero(numpy.isfinite(series.values))
     if not len(finite):
@@ -85,15 +106,31 @@ def best(series: Series) -> tuple[float, int] | None:
 
 def all_curves(curves: Curves) -> list[Curve]:
     """The script's own first and losses before others; the hook's, then the machine's, last."""
-    top = _above_all(curves)
+    return chosen_curves([without_rewritten(series) for series in curves.scalars.values()])
+
+
+def chosen_curves(given: Iterable[Points]) -> list[Curve]:
+    """The same of curves without points that a resumed script has rewritten."""
+    drawn = sorted(given, key=lambda series: (origin_of(series), series.run))
+    top = _above_all(drawn)
     found: list[Curve] = []
     taken: set[str] = set()
-    drawn = sorted(curves.scalars.values(), key=lambda series: (origin_of(series), series.run))
+    shown = _Shown()
     for series in drawn:
         curve = _curve(series, top, taken)
-        found.append(replace(curve, same_as=_shown_instead(curve, found)))
+        if same_as := shown.instead_of(curve):
+            curve = replace(curve, same_as=same_as)
+        shown.add(curve)
+        found.append(curve)
         taken.add(curve.name)
     return sorted(found, key=_rank)
+
+
+def main_loss(curves: Iterable[Curve]) -> Curve | None:
+    """The loss that stands for a training: the first in the order of `all_curves`."""
+    known = [each for each in curves if each.origin is not Origin.MACHINE and not each.same_as]
+    losses = (each for each in known if _is_loss(each))
+    return next(losses, None) or next((each for each in known if _importance(each) == 0), None)
 
 
 def last_value(curves: Curves, name: str) -> float | None:
@@ -101,9 +138,9 @@ def last_value(curves: Curves, name: str) -> float | None:
     `loss/val`, and `loss` prefers validation to training.
     """
     found = [each for each in all_curves(curves) if not each.same_as]
-    phase, metric = _phase_and_metric(name)
+    phase, metric = phase_and_metric(name)
     alike = [each for each in found if each.metric == metric and phase in ("", each.phase)]
-    alike.sort(key=lambda each: _PREFERRED.index(each.phase))
+    alike.sort(key=lambda each: PREFERRED_PHASES.index(each.phase))
     exact = [each for each in found if each.name == name or each.series.tag == name]
     chosen = next(iter([*exact, *alike]), None)
     return None if chosen is None else float(chosen.series.values[-1])
@@ -158,11 +195,11 @@ def headline(curves: Iterable[Curve], most: int) -> list[Curve]:
     return chosen[:most]
 
 
-def is_machine(series: Series) -> bool:
+def is_machine(series: Points) -> bool:
     return is_machine_run(series.run)
 
 
-def origin_of(series: Series) -> Origin:
+def origin_of(series: Points) -> Origin:
     if is_machine(series):
         return Origin.MACHINE
     if series.run.startswith(_LOG):
@@ -172,25 +209,30 @@ def origin_of(series: Series) -> Origin:
     return Origin.HOOK if is_hook else Origin.SCRIPT
 
 
-def _above_all(curves: Curves) -> str:
+def _above_all(drawn: Iterable[Points]) -> str:
     """The common folder of all of the script's own runs: it is left out of names."""
-    runs = {each.run for each in curves.scalars.values() if origin_of(each) is Origin.SCRIPT}
+    runs = {each.run for each in drawn if origin_of(each) is Origin.SCRIPT}
     return commonpath(runs) if runs and TOP not in runs else ""
 
 
-def _curve(series: Series, top: str, taken: set[str]) -> Curve:
+def _curve(series: Points, top: str, taken: set[str]) -> Curve:
     origin = origin_of(series)
     name = _name(series, top if origin is Origin.SCRIPT else "")
     if name in taken and origin is Origin.LOG:
         name = f"log/{name}"
+    return Curve(series, name, origin, *phase_and_metric(name))
+
+
+def without_rewritten(series: Series) -> Series:
+    """Without points that a resumed script has written again."""
     kept = in_order(series.steps)
-    if kept is not None:
-        parts = (series.steps[kept], series.times[kept], series.values[kept])
-        series = Series(series.run, series.tag, *parts)
-    return Curve(series, name, origin, *_phase_and_metric(name))
+    if kept is None:
+        return series
+    parts = (series.steps[kept], series.times[kept], series.values[kept])
+    return Series(series.run, series.tag, *parts)
 
 
-def _name(series: Series, top: str) -> str:
+def _name(series: Points, top: str) -> str:
     """Run and tag; only the tag for what belongs to the whole job, or to its only host."""
     if series.run in (TOP, top, f"{_LOG}algo-1"):
         return series.tag
@@ -198,7 +240,7 @@ def _name(series: Series, top: str) -> str:
     return f"{run}/{series.tag}"
 
 
-def _phase_and_metric(name: str) -> tuple[str, tuple[str, ...]]:
+def phase_and_metric(name: str) -> tuple[str, tuple[str, ...]]:
     """`("val", ("loss",))` for `val_loss`, `loss/validation` or `runs/val/loss`'s like."""
     words = [word for word in _WORDS.split(name.lower()) if word]
     index = next((at for at, word in enumerate(words) if word in _PHASE_OF), None)
@@ -212,29 +254,56 @@ def _phase_and_metric(name: str) -> tuple[str, tuple[str, ...]]:
     return phase, tuple(words)
 
 
-def _shown_instead(curve: Curve, before: Sequence[Curve]) -> str:
-    """The name of the first earlier curve with the same values, if any."""
-    if curve.origin is Origin.MACHINE:
-        return ""
-    for other in before:
-        if not other.same_as and _is_duplicate(curve, other):
-            return other.name
-    return ""
+class _Shown:
+    """Curves that are shown, by what another curve must share with them to be compared: with
+    thousands, few pairs are.
+    """
+
+    def __init__(self) -> None:
+        self._alike: dict[object, dict[int, Curve]] = {}
+        self._num_added = self._num_exact = 0
+
+    def add(self, curve: Curve) -> None:
+        if curve.origin is Origin.MACHINE or curve.same_as:
+            return
+        self._num_added += 1
+        sets: list[object] = [(curve.origin, curve.series.tag), curve.metric, curve.origin]
+        for key in [*sets, "loss"] if _is_loss(curve) else sets:
+            self._alike.setdefault(key, {})[self._num_added] = curve
+
+    def instead_of(self, curve: Curve) -> str:
+        """The name of the first earlier curve with the same values, if any."""
+        if curve.origin is Origin.MACHINE:
+            return ""
+        found = self._alike.get((curve.origin, curve.series.tag), {})
+        found = found | self._alike.get(curve.metric, {})
+        if curve.origin is Origin.HOOK and _is_loss(curve):
+            found = found | self._alike.get("loss", {})
+        if curve.origin is Origin.HOOK and self._num_exact < _MOST_EXACT:
+            self._num_exact += 1
+            found = found | self._alike.get(Origin.SCRIPT, {})
+        alike = (found[number] for number in sorted(found))
+        return next((other.name for other in alike if _is_duplicate(curve, other)), "")
 
 
 def _is_duplicate(curve: Curve, other: Curve) -> bool:
-    values, known = curve.series.values, other.series.values
     if curve.origin is other.origin and curve.origin is not Origin.HOOK:
         # Two logs of one script: nothing was rounded, and no point is missing.
-        is_one = curve.series.tag == other.series.tag and len(values) == len(known) > 1
-        return is_one and _is_same(values, known)
+        is_one = curve.series.tag == other.series.tag
+        is_one = is_one and len(curve.series) == len(other.series) > 1
+        return is_one and _has_same_values(curve, other)
     if curve.phase and other.phase and curve.phase != other.phase:
         return False
     is_one = _is_loss(curve) and _is_loss(other) if curve.origin is Origin.HOOK else False
     if curve.metric == other.metric or is_one:
-        return _is_same(values, known)
+        return _has_same_values(curve, other)
     is_exact = curve.origin is Origin.HOOK and other.origin is Origin.SCRIPT
-    return is_exact and _is_distinctive(values) and _is_same(values, known)
+    is_exact = is_exact and _is_distinctive(curve.series.values)
+    return is_exact and _has_same_values(curve, other)
+
+
+def _has_same_values(curve: Curve, other: Curve) -> bool:
+    return _is_same(curve.series.values, other.series.values)
 
 
 def _is_loss(curve: Curve) -> bool:

@@ -4,17 +4,19 @@
 """
 
 from collections import defaultdict
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy
 
 from trackside.curves import summaries, wire
+from trackside.curves.chunks import Source
 from trackside.curves.columns import Column, Decoded, Integers, Reals
 from trackside.curves.event_locations import located
 from trackside.curves.event_tail import EventTail
 from trackside.curves.summaries import HistogramPoint, ImagePoint, Summary, TextPoint
+from trackside.quick_dataclass import dataclass
 from trackside.storage.locate import Location
 
 TOP = "."
@@ -119,8 +121,8 @@ class Follower:
         self._join()
         return self.curves.num_points - before
 
-    def _add(self, folder: str, decoded: Decoded) -> int:
-        run = folder or TOP
+    def _add(self, source: Source, decoded: Decoded) -> int:
+        run = source.folder or TOP
         for column in decoded.columns:
             self._columns[run, column.tag].append(column)
         return sum(not self._is_added(run, content) for content in decoded.others)

@@ -6,7 +6,7 @@
 import logging
 import os
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 
@@ -30,16 +30,26 @@ NUM_FETCHERS = 32
 NUM_TRIES = 3
 """Tries of a listing while objects vanish between listing and reading."""
 
-Take = Callable[[str, Decoded], int]
-"""Gets the folder below the location (empty at its top) and what is new in it; returns how many of
-the other records were invalid events.
-"""
+Take = Callable[[Source, Decoded], int]
+"""Gets a file and what is new in it; returns how many of the other records were invalid events."""
+Check = Callable[[Mapping[Source, Sequence[Piece]]], None]
+"""Gets all files before any is read; it may `forget` some."""
 
 
 class EventTail:
     """Reads what is new on each `update`. Not thread-safe."""
 
-    def __init__(self, location: Location, take: Take) -> None:
+    def __init__(
+        self,
+        location: Location,
+        take: Take,
+        *,
+        positions: Mapping[Source, int] | None = None,
+        check: Check | None = None,
+        advanced: Callable[[], None] | None = None,
+    ) -> None:
+        """`positions`: where reading continues that another process began. `advanced` is called
+        after each block, when `positions` has its end."""
         self.location = location
         self.lost_bytes: dict[str, int] = {}
         """Damaged and skipped, by the path of the file they were in."""
@@ -47,13 +57,27 @@ class EventTail:
         """Records, and stretches that are no record, likewise. A file's first are logged."""
         self.unread_bytes: dict[str, int] = {}
         """At the end of a file, and no whole record yet."""
+        self.positions: dict[Source, int] = dict(positions or {})
+        """How far each file was read."""
         self._take = take
-        self._position: dict[Source, int] = {}
+        self._check = check
+        self._advanced = advanced
         self._listing = EventListing(location)
+
+    @property
+    def pieces(self) -> Mapping[Source, Sequence[Piece]]:
+        """What the last listing found."""
+        return self._listing.pieces
+
+    def forget(self, source: Source) -> None:
+        """Read it again from its beginning."""
+        self.positions.pop(source, None)
 
     def update(self) -> None:
         for number in range(NUM_TRIES):
             self._listing.update(whole=number > 0)
+            if self._check is not None:
+                self._check(self._listing.pieces)
             if self._read_all():
                 return
 
@@ -62,8 +86,10 @@ class EventTail:
         grown = [
             (source, pieces)
             for source, pieces in self._listing.pieces.items()
-            if pieces[-1].end != self._position.get(source, 0)
+            if pieces[-1].end != self.positions.get(source, 0)
         ]
+        if not grown:
+            return True
         is_whole = True
         with ThreadPoolExecutor(NUM_FETCHERS, thread_name_prefix="trackside-read") as pool:
             for source, pieces in sorted(grown, key=lambda item: item[1][0].chunk.sent):
@@ -76,7 +102,7 @@ class EventTail:
     def _read(self, source: Source, pieces: list[Piece], pool: ThreadPoolExecutor) -> None:
         """Range by range from where the last read stopped."""
         name = f"{source.folder}/{source.name}" if source.folder else source.name
-        position, end = self._position.get(source, 0), pieces[-1].end
+        position, end = self.positions.get(source, 0), pieces[-1].end
         if position > end:  # recreated
             position = 0
         is_known = name in self.num_damaged
@@ -86,7 +112,7 @@ class EventTail:
             position = self._read_stretch(source, name, stretch, position, pool)
             if position < stretch[-1].end < end:  # what belongs to it is missing
                 position = self._lose(name, position, stretch[-1].end - position)
-            self._position[source] = position
+            self.positions[source] = position
         self.unread_bytes.pop(name, None)
         if position < end:
             self.unread_bytes[name] = end - position
@@ -107,10 +133,12 @@ class EventTail:
             size = min(block, end - position)
             data = self._fetch(pieces, position, position + size, pool)
             decoded = decode(data)
-            damaged = decoded.num_lost + self._take(source.folder, decoded)
+            damaged = decoded.num_lost + self._take(source, decoded)
             self._lose(name, position, decoded.lost_bytes, damaged)
             position += decoded.consumed
-            self._position[source] = position
+            self.positions[source] = position
+            if self._advanced is not None:
+                self._advanced()
             if decoded.consumed:
                 block = BLOCK_BYTES
                 continue

@@ -58,7 +58,19 @@ def load(path: Path = LIBRARY) -> ctypes.CDLL | None:
     library.trackside_scan_records.restype = None
     library.trackside_group.argtypes = [c_int64, *(c_void_p,) * 8]
     library.trackside_group.restype = None
+    if can_choose(library):
+        library.trackside_choose.argtypes = [
+            *(c_void_p, c_int64) * 2,
+            c_int64,
+            *(c_void_p,) * 3,
+        ]
+        library.trackside_choose.restype = c_int64
     return library
+
+
+def can_choose(library: ctypes.CDLL | None) -> bool:
+    """False for one that was built before it could."""
+    return library is not None and hasattr(library, "trackside_choose")
 
 
 library = load()

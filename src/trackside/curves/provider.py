@@ -8,6 +8,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 
+from trackside.curves.chunks import Source
 from trackside.curves.columns import Decoded
 from trackside.curves.event_tail import EventTail
 from trackside.curves.series import Run
@@ -66,8 +67,8 @@ class JobCurves:
             tail.update()
         self._refreshed = time.monotonic()
 
-    def _add(self, folder: str, new: Decoded) -> int:
-        name = f"{self.name}/{folder}" if folder else self.name
+    def _add(self, source: Source, new: Decoded) -> int:
+        name = f"{self.name}/{source.folder}" if source.folder else self.name
         run = self._runs.setdefault(name, Run())
         for column in new.columns:
             run.add_scalars(column)

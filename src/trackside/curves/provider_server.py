@@ -37,9 +37,14 @@ Series = TypeVar("Series", Scalars, Tensors)
 class ProviderServer:
     """Listens on loopback, at a port of its own, for as long as its block is open."""
 
-    def __init__(self, library: Library) -> None:
+    def __init__(
+        self, library: Library, is_allowed: Callable[[str, int], bool] = lambda host, port: True
+    ) -> None:
+        """`is_allowed` says by a client's address whether it is answered."""
         self._server = grpc.server(ThreadPoolExecutor(NUM_THREADS), options=_UNLIMITED)
-        service.add_TensorBoardDataProviderServicer_to_server(Provider(library), self._server)
+        service.add_TensorBoardDataProviderServicer_to_server(
+            Provider(library, is_allowed), self._server
+        )
         self.port: int = self._server.add_insecure_port("127.0.0.1:0")
 
     def __enter__(self) -> "ProviderServer":
@@ -60,6 +65,7 @@ def _answering(method: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(method)
     def answer(self: "Provider", request: Any, context: grpc.ServicerContext) -> Any:
+        self.check(context)
         try:
             with self.lock:
                 return method(self, request)
@@ -74,10 +80,19 @@ def _answering(method: Callable[..., Any]) -> Callable[..., Any]:
 class Provider(service.TensorBoardDataProviderServicer):  # type: ignore[misc]
     """An experiment is a job, several separated by commas, or '' for all requested ones."""
 
-    def __init__(self, library: Library) -> None:
+    def __init__(
+        self, library: Library, is_allowed: Callable[[str, int], bool] = lambda host, port: True
+    ) -> None:
         self._library = library
+        self._is_allowed = is_allowed
         self.lock = Lock()
         """One call at a time: a run must not grow while it is read."""
+
+    def check(self, context: grpc.ServicerContext) -> None:
+        """Ends the call of a client that is not allowed."""
+        host, _, port = context.peer().partition(":")[2].rpartition(":")
+        if not self._is_allowed(host.strip("[]"), int(port)):
+            context.abort(grpc.StatusCode.PERMISSION_DENIED, "Curves are for their own user.")
 
     @_answering
     def GetExperiment(self, request: Any) -> Any:
@@ -168,6 +183,7 @@ class Provider(service.TensorBoardDataProviderServicer):  # type: ignore[misc]
         return response
 
     def ReadBlob(self, request: Any, context: grpc.ServicerContext) -> Iterator[Any]:
+        self.check(context)
         try:
             experiment, run, tag, step, index = _parsed(request.blob_key)
             with self.lock:

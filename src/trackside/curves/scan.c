@@ -378,3 +378,69 @@ void trackside_group(int64_t num_rows, const int32_t *tag, const int64_t *step, 
         values[to] = value[row];
     }
 }
+
+/* What stands for ranges of a curve's points, as `levels.chosen` in Python: of each range the first and the last point and the
+ * least and greatest finite value, ascending. A level has six numbers: its width, its number of buckets, and the addresses of the
+ * buckets' least and greatest values and of the points that have them. */
+#define LEVEL 6
+
+static int64_t put(int64_t *found, int64_t count, int64_t first, int64_t at) {
+    return at < 0 || (count > first && found[count - 1] == at) ? count : (found[count] = at, count + 1);
+}
+
+#define DEFINE_CHOOSE(NAME, TYPE)                                                                  \
+    static int64_t NAME(const TYPE *values, const int64_t *levels, int64_t num_levels,             \
+                        int64_t num_ranges, const int64_t *begins, const int64_t *ends,            \
+                        int64_t *found) {                                                          \
+        int64_t count = 0;                                                                         \
+        for (int64_t range = 0; range < num_ranges; range++) {                                     \
+            int64_t at = begins[range], end = ends[range], low_at = -1, high_at = -1;              \
+            TYPE low = __builtin_inff(), high = -__builtin_inff();                                 \
+            const TYPE most = __builtin_inff();                                                    \
+            if (at >= end) continue;                                                               \
+            while (at < end) {                                                                     \
+                const int64_t *level = 0;                                                          \
+                for (int64_t next = 0; next < num_levels; next++) {                                \
+                    const int64_t *it = levels + LEVEL * next;                                     \
+                    if (at % it[0] || at + it[0] > end || at / it[0] >= it[1]) break;              \
+                    level = it;                                                                    \
+                }                                                                                  \
+                if (level) {                                                                       \
+                    int64_t bucket = at / level[0];                                                \
+                    TYPE least = ((const TYPE *)(uintptr_t)level[2])[bucket];                      \
+                    TYPE greatest = ((const TYPE *)(uintptr_t)level[3])[bucket];                   \
+                    if (least < low) low = least, low_at = ((const uint32_t *)(uintptr_t)level[4])[bucket]; \
+                    if (greatest > high)                                                           \
+                        high = greatest, high_at = ((const uint32_t *)(uintptr_t)level[5])[bucket]; \
+                    at += level[0];                                                                \
+                    continue;                                                                      \
+                }                                                                                  \
+                int64_t stop = num_levels ? (at / levels[0] + 1) * levels[0] : end;                \
+                for (stop = stop < end ? stop : end; at < stop; at++) {                            \
+                    TYPE value = values[at];                                                       \
+                    if (value < low && value > -most) low = value, low_at = at;                    \
+                    if (value > high && value < most) high = value, high_at = at;                  \
+                }                                                                                  \
+            }                                                                                      \
+            int64_t begin = begins[range], before = count;                                         \
+            if (low_at < begin || low_at >= end) low_at = -1; /* of a damaged level */             \
+            if (high_at < begin || high_at >= end) high_at = -1;                                   \
+            count = put(found, count, before, begin);                                              \
+            count = put(found, count, before, low_at < high_at ? low_at : high_at);                \
+            count = put(found, count, before, low_at < high_at ? high_at : low_at);                \
+            count = put(found, count, before, end - 1);                                            \
+        }                                                                                          \
+        return count;                                                                              \
+    }
+
+DEFINE_CHOOSE(choose_floats, float)
+DEFINE_CHOOSE(choose_doubles, double)
+
+/* Returns how many indices were found; there must be room for four of each range. */
+int64_t trackside_choose(const void *values, int64_t value_bytes, const int64_t *levels,
+                         int64_t num_levels, int64_t num_ranges, const int64_t *begins,
+                         const int64_t *ends, int64_t *found) {
+    if (value_bytes == 4)
+        return choose_floats(values, levels, num_levels, num_ranges, begins, ends, found);
+    return choose_doubles(values, levels, num_levels, num_ranges, begins, ends, found);
+}

@@ -1,9 +1,9 @@
 """Parses an event, one value at a time: slower, for everything but plain scalars."""
 
 import struct
-from dataclasses import dataclass
 
 from trackside.curves import wire
+from trackside.quick_dataclass import dataclass
 
 _KINDS = {
     (2, wire.FIXED32): "scalar",

@@ -1,5 +1,6 @@
 """TensorBoard itself, unmodified, in a process that ends when we do."""
 
+import json
 import re
 import subprocess
 import sys
@@ -11,9 +12,11 @@ from types import TracebackType
 from trackside.errors import TensorBoardFailed
 
 START_SECONDS = 60.0
-# Its standard input closes when we exit for any reason; otherwise it would keep its port.
+# Its standard input closes when we exit for any reason; otherwise it would keep its port. The first
+# line has the arguments: those of a command line can be read by every user of the machine.
 _BOOTSTRAP = """\
-import os, sys, threading
+import json, os, sys, threading
+sys.argv[1:] = json.loads(sys.stdin.buffer.readline())
 watch = lambda: (sys.stdin.buffer.read(), os._exit(0))
 threading.Thread(target=watch, daemon=True).start()
 from tensorboard.main import run_main
@@ -26,20 +29,23 @@ class TensorBoardProcess:
     """Starts on entering the block; leaving it ends it."""
 
     def __init__(self, arguments: Sequence[str]) -> None:
-        self._command = [sys.executable, "-c", _BOOTSTRAP, *arguments]
+        self._arguments = [*arguments]
         self._last_lines: deque[str] = deque(maxlen=10)
         self._responded = Event()
         self._url = ""
 
     def __enter__(self) -> "TensorBoardProcess":
         self._process = subprocess.Popen(
-            self._command,
+            [sys.executable, "-c", _BOOTSTRAP],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
             errors="replace",
         )
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(self._arguments) + "\n")
+        self._process.stdin.flush()
         self._listener = Thread(target=self._listen, name="trackside-tensorboard", daemon=True)
         self._listener.start()
         return self

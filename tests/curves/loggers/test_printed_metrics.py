@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from trackside import curves
-from trackside.curves.loggers.printed_metrics import PrintedMetrics
+from trackside.curves.loggers.printed_metrics import PrintedMetrics, bar_steps, total_steps
 
 
 class Log:
@@ -66,6 +66,7 @@ def test_a_bar_s_steps_go_on_with_the_next_epoch_and_the_last_drawing_counts(log
     log.keeper.tick(last=True)
     found = dict(log.points())
     assert found == {0: 9, 1: 9, 2: 9, 3: 9, 4: 9, 5: 9, 6: 1.3}
+    assert total_steps(log.root / "state.json") is None  # of an epoch
 
 
 def test_the_trainer_s_steps_are_those_of_its_bar(log: Log):
@@ -78,7 +79,41 @@ def test_the_trainer_s_steps_are_those_of_its_bar(log: Log):
     log.keeper.tick(last=True)
     assert log.points() == [(2, 2), (4, 4)]
     assert log.points("eval_loss") == [(4, 7)]
+    assert total_steps(log.root / "state.json") == 4
     assert log.points("train_loss") == [(0, 3)]
+
+
+BAR = "\r{}: 50%|#| {}/{} [00:00<00:01, 9it/s, loss={}]"
+
+
+@pytest.mark.parametrize(
+    ("bars", "total"),
+    [
+        ([("training", 1, 500), ("training", 2, 500)], 500),
+        ([("", 7, 500)], 500),
+        ([("Epoch 1/4", 3, 50), ("Epoch 2/4 [train]", 1, 50)], 200),
+        ([("epoch 2 of 3", 1, 50)], 150),
+        ([("Epoch 2", 1, 50)], None),  # of how many?
+        ([("train", 50, 50), ("train", 1, 50)], None),  # it was an epoch's, and there are more
+        ([("train", 9, 500), ("val", 1, 20)], 500),
+        ([("Validation", 1, 20)], None),
+    ],
+)
+def test_a_bar_of_the_script_s_own_says_how_many_steps_there_are(
+    log: Log, bars: list[tuple[str, int, int]], total: int | None
+):
+    for about, at, of in bars:
+        log.print(BAR.format(about, at, of, 0.5))
+    log.print("\n")
+    log.keeper.tick(last=True)
+    assert bar_steps(log.root / "state.json") == total
+    assert total_steps(log.root / "state.json") is None
+
+
+def test_a_bar_without_a_loss_says_nothing_of_the_training(log: Log):
+    log.print("\rTokenizing: 50%|#| 5/10 [00:00<00:01, 9it/s]\nloss: 0.5\n")
+    log.keeper.tick(last=True)
+    assert bar_steps(log.root / "state.json") is None
 
 
 def test_it_is_not_read_if_the_script_logs_otherwise(log: Log):

@@ -37,6 +37,7 @@ _WORD = re.compile(
     rf"(?:\s{{0,3}}[:=]\s{{0,3}}|\s{{1,3}})({_NUMBER})(?![\w/@]|\.\d|\s?/)",
     re.I,
 )
+_EPOCH = re.compile(r"\bepochs?\b(?:[^\d]{0,5}\d{1,9}(?:\s?(?:/|of)\s?(\d{1,9}))?)?", re.I)
 _COUNTER = re.compile(
     r"(?:^|[^A-Za-z])(?:step|iter|iteration|it)s?\s{0,2}[:=#]?\s{0,2}\[?\s{0,4}(\d{1,15})", re.I
 )
@@ -56,6 +57,8 @@ class Bar:
     at: int
     of: int
     values: dict[str, float] = field(default_factory=dict)
+    epochs: int | None = field(default=None, compare=False)
+    """Of how many epochs it is about one; 0 if it does not say; None if it is not about one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +87,18 @@ def parse(line: str) -> Bar | Printed | None:
 def _of_bar(found: "re.Match[str]") -> Bar:
     at, of = int(found["at"]), int(found["of"])
     postfix = found["postfix"] or ""
+    epochs = _epochs(found["about"])
     if "v_num=" in postfix:  # Lightning's: it has its own loggers
-        return Bar("", at, of)
+        return Bar("", at, of, epochs=epochs)
     if in_words := dict(_values(_WORD, found["about"])):
-        return Bar("", at, of, in_words)
-    return Bar(_about(found["about"]), at, of, dict(_values(_EQUAL, postfix)))
+        return Bar("", at, of, in_words, epochs)
+    return Bar(_about(found["about"]), at, of, dict(_values(_EQUAL, postfix)), epochs)
+
+
+def _epochs(about: str) -> int | None:
+    """10 of `Epoch 3/10`, 0 of `Epoch 3`, None of `training`."""
+    found = _EPOCH.search(about)
+    return None if found is None else int(found[1] or 0)
 
 
 def _of_trainer(text: str) -> Printed | None:

@@ -21,13 +21,30 @@ from trackside.records.log_lines import TimeMark, read_marks, time_of
 
 logger = logging.getLogger(__name__)
 
+STATE = "printed-metrics"
+"""The kind of its file in a host's folder."""
 MOST_BARS = 100
 BUSY_SECONDS = 0.1
 """After this long the rest of a log waits for the next pass, …"""
 LAST_SECONDS = 30.0
 """… and if there is none."""
 _PLACE = "offset"
+_TOTAL = "total_steps"
+_OF_BAR = "bar_steps"
+_NOT_TRAINING = ("val", "eval", "test", "valid", "validation", "evaluation", "testing")
 _BANNER = b" Invoking user script"
+
+
+def total_steps(state: Path) -> int | None:
+    """How many steps the training has in all: on the bar that the Trainer of transformers draws
+    over its whole training. None if the script draws none."""
+    return position(damaged_files.read_object(state) or {}, _TOTAL) or None
+
+
+def bar_steps(state: Path) -> int | None:
+    """The same by a bar that a script of its own draws with its loss: of all epochs, if it says how
+    many there are, or of the only one that it draws. None if no bar says so."""
+    return position(damaged_files.read_object(state) or {}, _OF_BAR) or None
 
 
 class PrintedMetrics:
@@ -125,8 +142,10 @@ class _State:
         }
         """By what it is about: the steps of earlier ones, its own, and its values, which the next
         drawing of the same step replaces."""
-        self._training_bar: int | None = None
+        self._training_bar: int | None = position(kept, _TOTAL) or None
         """How many steps it has; evaluation has bars of its own."""
+        self._of_bar = position(kept, _OF_BAR)
+        """Of a training bar of the script's own; 0 while none is known."""
         self._awaiting: list[Printed] = []
         self._in_banner = False
 
@@ -134,6 +153,8 @@ class _State:
         """Without what waits for the next line: a supervisor that takes over loses that."""
         return {
             _PLACE: self.offsets[_PLACE],
+            _TOTAL: self._training_bar or 0,
+            _OF_BAR: self._of_bar,
             "counts": self._counts,
             "bars": {
                 about: {"before": base, "at": at} for about, (base, at, _) in self._bars.items()
@@ -189,6 +210,9 @@ class _State:
             if bar.at < at:  # the next epoch's
                 base += at
         self._bars[bar.about] = (base, bar.at, {**values, **bar.values})
+        if _is_of_training(bar):
+            epochs = bar.epochs if bar.epochs is not None else 0 if base else 1
+            self._of_bar = epochs * bar.of
 
     def _numbered(
         self, values: dict[str, float], step: int | None
@@ -198,6 +222,11 @@ class _State:
             if name in self._counts or len(self._counts) < 1000:
                 self._counts[name] = count + 1
             yield name, value, count if step is None else step
+
+
+def _is_of_training(bar: Bar) -> bool:
+    is_other = any(word in _NOT_TRAINING for word in bar.about.lower().split())
+    return not is_other and any("loss" in name.lower() for name in bar.values)
 
 
 def _of_bar(about: str, values: dict[str, float], step: int) -> Iterator[tuple[str, float, int]]:
