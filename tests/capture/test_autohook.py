@@ -415,6 +415,27 @@ def test_a_model_that_trains_later_is_found_and_its_teacher_does_not_change_its_
     assert [each.num_steps for each in anatomy.optimizers] == [30, 30]
 
 
+def test_a_model_around_one_that_was_trained_before_goes_on_with_its_steps(tmp_path):
+    body = """
+    for _ in range(30):
+        optimizer.zero_grad()
+        F.cross_entropy(model(x), y).backward()
+        optimizer.step()
+
+    tuned = nn.Sequential(model, nn.Linear(2, 2))
+    later = torch.optim.SGD(tuned.parameters(), lr=0.1)
+    for _ in range(30):
+        later.zero_grad()
+        F.cross_entropy(tuned(x), y).backward()
+        later.step()
+    """
+    assert "could not be set up" not in run_ended(tmp_path, body).stderr
+    anatomy = trackside.capture.read_anatomy(tmp_path / "t")
+    assert anatomy is not None
+    assert [(each.training, each.count) for each in anatomy.backwards] == [(True, 60)]
+    assert [each.num_steps for each in anatomy.optimizers] == [30, 30]
+
+
 def test_an_optimizer_that_is_gone_after_its_step_is_known(tmp_path):
     body = """
     def update():
@@ -430,3 +451,19 @@ def test_an_optimizer_that_is_gone_after_its_step_is_known(tmp_path):
     assert anatomy is not None
     assert len(anatomy.optimizers) == 30
     assert {each.num_steps for each in anatomy.optimizers} == {1}
+
+
+@pytest.mark.parametrize("whole", ["", ", fullgraph=True"])
+def test_a_model_compiled_in_place_is_watched_and_its_graph_stays_whole(tmp_path, whole):
+    ended = run_ended(
+        tmp_path,
+        f"""
+        model.compile(backend="aot_eager"{whole})
+        for _ in range(5):
+            optimizer.zero_grad()
+            F.cross_entropy(model(x), y).backward()
+            optimizer.step()
+        """,
+    )
+    assert "could not be set up" not in ended.stderr
+    assert read(tmp_path / "t").steps() == [0, 2, 4]

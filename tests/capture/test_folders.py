@@ -14,10 +14,21 @@ MAY_IMPORT = {
     "model": {"selection"},
     "writing": set(),
     "copying": {"selection", "model", "writing"},
-    "vitals": {"model", "copying", "writing"},
+    "checkpoints": {"model"},
+    "hangs": {"selection", "model"},
+    "vitals": {"model", "copying", "writing", "checkpoints"},
     "sinks": {"copying", "writing"},
-    "steps": {"selection", "model", "copying", "vitals", "sinks", "writing"},
-    "reading": {"selection", "writing"},
+    "steps": {
+        "selection",
+        "model",
+        "copying",
+        "vitals",
+        "sinks",
+        "writing",
+        "hangs",
+        "checkpoints",
+    },
+    "reading": {"selection", "writing", "hangs"},
 }
 
 

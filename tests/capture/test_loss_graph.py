@@ -131,3 +131,12 @@ def test_a_checkpointed_part_is_not_recomputed():
 
 def test_a_loss_without_a_graph_gives_nothing():
     assert graph_of(torch.tensor(1.0, requires_grad=True))["outputs"] == []
+
+
+def test_linear_layers_of_two_models_are_no_pair():
+    first, second = nn.Linear(4, 8), nn.Linear(8, 3)
+    loss = F.cross_entropy(second(first(INPUTS)), LABELS)
+    names = {id(first.weight): "first", id(second.weight): "second"}
+    together, apart = dict.fromkeys(names, 0), dict(zip(names, (0, 1), strict=True))
+    assert len(read_graph(loss, names, together)["pairs"]) == 1
+    assert read_graph(loss, names, apart)["pairs"] == []

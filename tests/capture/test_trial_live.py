@@ -1,6 +1,7 @@
 """Reading while a job writes, with several workers, from object storage, past torn segments."""
 
 import json
+import os
 import shutil
 import struct
 import threading
@@ -507,3 +508,17 @@ def test_text_in_an_smdebug_trial_is_read_and_has_no_figures():
     for length in range(len(framed)):
         with pytest.raises(DamagedRecord):
             read_tensor(framed[:length])
+
+
+def test_a_trial_that_ended_long_ago_is_opened_at_once(tmp_path, monkeypatch):
+    """With several workers, one waits after the end for the files of the slower ones."""
+    for rank in range(2):
+        writer = writer_to(tmp_path / "trial", f"worker_{rank}", num_workers=2)
+        writer.close(end_marker=rank == 1)
+    waited: list[float] = []
+    monkeypatch.setattr(time, "sleep", waited.append)
+    create_trial(str(tmp_path / "trial"), home=tmp_path)
+    long_ago = time.time() - 100
+    os.utime(tmp_path / "trial" / "training_job_end.ts", (long_ago, long_ago))
+    create_trial(str(tmp_path / "trial"), home=tmp_path)
+    assert [seconds for seconds in waited if seconds in (0.0, 0.05)] == [0.05, 0.0]

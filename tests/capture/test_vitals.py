@@ -21,7 +21,13 @@ from trackside.capture.modes import ModeKeys
 from trackside.capture.selection.configuration import VitalsChoice
 from trackside.capture.selection.save_config import SaveConfig
 from trackside.capture.vitals.measures import judge_activation, sample_activation
-from trackside.capture.vitals.schedule import DENSE, FIRST, Schedule
+from trackside.capture.vitals.schedule import (
+    DENSE,
+    FIRST,
+    MOST_STEPS,
+    MOST_STEPS_IF_LARGE,
+    Schedule,
+)
 
 IMAGES = torch.from_numpy(load_digits().images).float().unsqueeze(1) / 16
 LABELS = torch.from_numpy(load_digits().target).long()
@@ -261,6 +267,23 @@ def test_two_optimizers_that_take_turns_leave_nothing_over(tmp_path):
     assert "vitals/learning_rate/1.0" in read(tmp_path / "t").tensor_names(collection="vitals")
 
 
+def test_gradients_of_one_optimizer_of_two_that_nobody_clears(tmp_path):
+    maker, judge = nn.Linear(4, 4), nn.Linear(4, 1)
+    optimizers = [torch.optim.SGD(m.parameters(), lr=0.1) for m in (judge, maker)]
+    with tc.watch(maker, judge, out_dir=tmp_path / "t") as hook:
+        for _ in range(6):
+            made = maker(torch.randn(8, 4))
+            optimizers[0].zero_grad()
+            judge(made).mean().backward()  # also reaches the maker
+            optimizers[0].step()
+            judge(maker(torch.randn(8, 4))).mean().neg().backward()
+            optimizers[1].step()
+
+    assert_no_failure(hook)
+    assert not any(vital(tmp_path / "t", "leftover_gradients/0"))
+    assert all(vital(tmp_path / "t", "leftover_gradients/1"))
+
+
 @pytest.mark.parametrize("as_module", [True, False])
 def test_softmax_before_cross_entropy_shows_in_the_row_sums(tmp_path, as_module):
     def body(model, optimizer, x, y, step):
@@ -382,42 +405,69 @@ def test_large_activations_are_sampled_and_the_result_is_about_right():
     assert figures["std"] == pytest.approx(float(output.std()), rel=0.03)
 
 
-def taken(cost: float, duration: float, num_steps: int, *, pause_at: int = -1) -> list[int]:
-    """The sampled steps, where each sample costs so many seconds, and one of them ten."""
-    schedule = Schedule(share=0.01)
+def taken(num_values: int, num_steps: int) -> list[int]:
+    """The sampled steps of a training of so many weights."""
+    return sampled(Schedule(num_values), range(num_steps))
+
+
+def sampled(schedule: Schedule, counts: range) -> list[int]:
     steps = []
-    for count in range(num_steps):
+    for count in counts:
         if schedule.is_due(count):
-            schedule.pass_time(duration)
-            schedule.spend(10.0 if count == pause_at else cost)
             schedule.take(count)
             steps.append(count)
     return steps
 
 
-def test_what_costs_little_is_always_taken():
-    assert taken(1e-4, 0.1, 300) == [*range(300)]
-
-
-def test_what_is_taken_gets_sparser_as_its_cost_demands():
-    steps = taken(0.002, 0.01, 5000)
+def test_the_start_of_a_small_model_is_sampled_densely_and_the_rest_ever_more_rarely():
+    steps = taken(10_000, 5000)
 
     assert steps[:DENSE] == [*range(DENSE)]
-    assert np.diff(steps)[-1] == 20
-    assert len(steps) < DENSE + 5000 / 20 + 20
+    assert np.diff(steps)[-1] == MOST_STEPS
+    assert len(steps) < DENSE + 5000 / MOST_STEPS + 30
 
 
-def test_a_pause_of_the_machine_does_not_end_the_dense_start():
-    assert taken(0.001, 0.01, 5000, pause_at=5) == taken(0.001, 0.01, 5000)
+def test_steps_after_a_return_to_a_checkpoint_are_all_sampled():
+    schedule = Schedule(100_000_000)
+    schedule.take(900)
+    assert not schedule.is_due(901)
+    schedule.begin_again(901)
+    assert sampled(schedule, range(901, 960))[: FIRST + 1] == [
+        *range(901, 901 + FIRST),
+        900 + FIRST + MOST_STEPS_IF_LARGE,
+    ]
 
 
-def test_a_dear_start_is_short_and_a_short_training_is_seen_all_the_same():
-    steps = taken(0.05, 0.001, 100_000)
+def test_the_start_of_a_large_model_is_short_and_a_short_training_is_seen_all_the_same():
+    steps = taken(100_000_000, 5000)
 
     assert steps[:FIRST] == [*range(FIRST)]
-    assert len([step for step in steps if FIRST < step <= 100]) >= 5
-    assert np.diff(steps)[-1] == 5000
-    assert len(steps) * 0.05 < 0.05 * 100_000 * 0.001 + 3  # a few seconds on top of the share
+    assert len(steps[: steps.index(next(step for step in steps if step >= DENSE))]) < DENSE / 2
+    assert len([step for step in steps if FIRST < step <= 100]) >= 10
+    assert np.diff(steps)[-1] == MOST_STEPS_IF_LARGE
+
+
+def sampled_steps(out_dir: Path, seconds: float) -> tuple[list[int], list[int]]:
+    """Of a training whose every step takes so much longer: looks at losses, and at updates."""
+    torch.manual_seed(0)
+    model = nn.Linear(8, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    hook = Hook(out_dir, save_config=SaveConfig(save_interval=1000))
+    hook.register_module(model)
+    for _ in range(130):
+        optimizer.zero_grad()
+        F.cross_entropy(model(torch.randn(4, 8)), torch.zeros(4).long()).backward()
+        optimizer.step()
+        time.sleep(seconds)
+    hook.close()
+    trial = read(out_dir)
+    names = ("vitals/accuracy", "vitals/gradient_norm")
+    looks, updates = ([*trial.tensor(name).steps()] for name in names)
+    return looks, updates
+
+
+def test_how_long_a_step_takes_does_not_decide_whether_it_is_sampled(tmp_path):
+    assert sampled_steps(tmp_path / "fast", 0.0) == sampled_steps(tmp_path / "slow", 0.01)
 
 
 def final_weights(out_dir: Path | None, vitals: VitalsChoice) -> list[Tensor]:

@@ -185,22 +185,29 @@ def test_a_state_that_is_carried_on_is_known(keeps, tmp_path):
 
 
 class Padded(nn.Module):
-    def __init__(self, *, is_inverted: bool) -> None:
+    """With or without a token of its own in front, which stands for the whole text."""
+
+    def __init__(self, *, is_inverted: bool, has_own: bool = False) -> None:
         super().__init__()
         self.table = nn.Embedding(9, 8)
         self.attention = nn.MultiheadAttention(8, 2, batch_first=True)
-        self.is_inverted = is_inverted
+        self.own = nn.Parameter(torch.zeros(1, 1, 8))
+        self.is_inverted, self.has_own = is_inverted, has_own
 
     def forward(self, tokens: Tensor) -> Tensor:
         x = self.table(tokens)
         mask = (tokens == 0) != self.is_inverted
+        if self.has_own:
+            x = torch.cat([self.own.expand(len(x), 1, 8), x], 1)
+            mask = torch.cat([torch.zeros(len(x), 1, dtype=torch.bool), mask], 1)
         mixed: Tensor = self.attention(x, x, x, key_padding_mask=mask, need_weights=False)[0]
         return mixed.mean(1)
 
 
+@pytest.mark.parametrize("has_own", [True, False])
 @pytest.mark.parametrize("is_inverted", [True, False])
-def test_what_a_padding_mask_leaves_out_is_measured(is_inverted, tmp_path):
-    model = Padded(is_inverted=is_inverted)
+def test_what_a_padding_mask_leaves_out_is_measured(is_inverted, has_own, tmp_path):
+    model = Padded(is_inverted=is_inverted, has_own=has_own)
     tokens = torch.randint(1, 9, (16, 10))
     tokens[:, 6:] = 0
 
@@ -225,6 +232,18 @@ def test_a_target_among_the_inputs_is_seen(leaks, tmp_path):
 
     train(model, tmp_path / "t", step)
     assert vital(tmp_path / "t", "input/holds_target") == [float(leaks)] * 4
+
+
+@pytest.mark.parametrize("varies", [True, False])
+def test_whether_an_input_beside_the_first_varies_is_seen(varies, tmp_path):
+    model = nn.GRUCell(3, 5)
+
+    def step(_: int) -> Tensor:
+        moment = torch.randn(16, 3) if varies else torch.ones(16, 3)
+        return F.mse_loss(model(torch.zeros(16, 3), moment[:, :1].expand(16, 5)), torch.ones(16, 5))
+
+    train(model, tmp_path / "t", step)
+    assert vital(tmp_path / "t", "input/others_vary") == [float(varies)] * 4
 
 
 def test_where_flattened_scores_and_targets_come_from_is_known(tmp_path):

@@ -66,6 +66,35 @@ def test_targets_that_are_the_tokens_themselves_are_seen_and_ignored_ones_do_not
     assert vital(tmp_path / "t", "tokens/same_share") == [1.0] * 4
 
 
+def test_targets_of_all_places_but_the_last(tmp_path):
+    model = Tokens(lambda tokens: tokens)
+
+    def step(number: int) -> Tensor:
+        tokens = torch.randint(0, 9, (4, 7))
+        labels = tokens if number % 2 else torch.roll(tokens, -1, 1)  # shifted once before
+        return F.cross_entropy(model(tokens)[:, :-1].flatten(0, 1), labels[:, 1:].flatten())
+
+    train(model, tmp_path / "t", step)
+    assert vital(tmp_path / "t", "tokens/shifted_share")[1::2] == [1.0] * 2
+    assert max(vital(tmp_path / "t", "tokens/second_share")[1::2]) < 0.5
+    assert min(vital(tmp_path / "t", "tokens/second_share")[::2]) > 0.8, "but for what rolls over"
+
+
+@pytest.mark.parametrize("is_upside_down", [False, True])
+def test_texts_of_which_only_the_beginning_is_trained_on(is_upside_down, tmp_path):
+    model = Tokens(lambda tokens: tokens)
+
+    def step(_: int) -> Tensor:
+        tokens = torch.randint(1, 9, (8, 12))
+        tokens[1::2, 9:] = 0
+        wanted = tokens.clone()
+        wanted[:, slice(5, None) if is_upside_down else slice(5)] = -100
+        return F.cross_entropy(model(tokens)[:, :-1].flatten(0, 1), wanted[:, 1:].flatten())
+
+    train(model, tmp_path / "t", step)
+    assert vital(tmp_path / "t", "tokens/heads_share") == [float(is_upside_down)] * 4
+
+
 class OverTime(nn.Module):
     def __init__(self) -> None:
         super().__init__()

@@ -19,7 +19,7 @@ from tests.wait import until
 from trackside.capture.exceptions import SMDebugValueError
 from trackside.capture.trial_layout import SegmentName
 from trackside.capture.writing.segments import StepRecord
-from trackside.capture.writing.writer import SegmentWriter, WriterLimits
+from trackside.capture.writing.writer import SegmentWriter, WriterLimits, oldest_age
 
 EAGER = WriterLimits(age_seconds=0.01)
 
@@ -55,6 +55,13 @@ def test_a_live_reader_sees_a_step_without_waiting_for_the_segment_to_fill(tmp_p
     until(lambda: segments(tmp_path))
     assert steps(tmp_path) == [7]
     writer.close()
+
+
+def test_segments_of_an_older_run_may_wait_longer():
+    soon, patient = WriterLimits(age_seconds=0.25), WriterLimits(1, 1, 1.0, patient_seconds=3.0)
+    assert [oldest_age(soon, age) for age in (0, 50, 100, 10_000)] == [0.25, 0.25, 0.5, 2.5]
+    assert [oldest_age(patient, age) for age in (0, 10, 20, 50)] == [1.0, 1.0, 2.0, 3.0]
+    assert [oldest_age(patient, age) for age in (800, 10_000)] == [4.0, 10.0]
 
 
 def test_segments_roll_by_size(tmp_path):

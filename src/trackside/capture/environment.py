@@ -4,16 +4,24 @@ object. Those with the prefix SMDEBUG_ have the same meaning as in smdebug.
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from trackside.capture.exceptions import SMDebugValueError
+from trackside.quick_dataclass import dataclass
 
 CONFIG_FOLDER = Path("/opt/ml/input/config")
 SWITCH = "TRACKSIDE_CAPTURE"
 """Set by Trackside to `auto` for scripts that are to be watched without a change."""
 AGE = "TRACKSIDE_CAPTURE_AGE"
 """Set by Trackside for jobs that are watched by rules."""
+AUDIT = "TRACKSIDE_AUDIT_PLAN"
+"""Set by `trackside audit-resume` to the file that tells its runs what to do."""
+
+HANG = "TRACKSIDE_HANG_SECONDS"
+"""The least time without a sign of life that may be a hang; 0 switches the search off."""
+HANG_SECONDS = 10.0
+
+TEXT = "TRACKSIDE_CAPTURE_TEXT"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +37,14 @@ class CaptureEnvironment:
     metrics_folder: Path | None = None
     auto: bool = False
     """Watch scripts without any capture code."""
+    keeps_text: bool = True
+    """TRACKSIDE_CAPTURE_TEXT: `off` saves no text of a language model's first batch."""
     age_seconds: float | None = None
     """How long a record may wait for others to share its segment; None leaves it to the writer."""
+    audit_plan: Path | None = None
+    hang_seconds: float = HANG_SECONDS
+    rank: int | None = None
+    """RANK: as launchers set it, before there is a process group."""
 
     @classmethod
     def load(cls, environ: Mapping[str, str] | None = None) -> "CaptureEnvironment":
@@ -50,7 +64,11 @@ class CaptureEnvironment:
             job_name=environ.get("TRAINING_JOB_NAME", ""),
             metrics_folder=Path(metrics) if metrics else None,
             auto=environ.get(SWITCH, "") == "auto",
+            keeps_text=environ.get(TEXT, "").lower() not in ("0", "false", "no", "off"),
             age_seconds=float(environ[AGE]) if environ.get(AGE) else None,
+            audit_plan=Path(environ[AUDIT]) if environ.get(AUDIT) else None,
+            hang_seconds=_seconds(environ, HANG, HANG_SECONDS),
+            rank=int(environ["RANK"]) if environ.get("RANK", "").isdecimal() else None,
         )
 
 
@@ -108,6 +126,14 @@ class LogEnvironment:
             context=context,
             all_to_stdout=all_to_stdout.lower() != "false",
         )
+
+
+def _seconds(environ: Mapping[str, str], variable: str, usual: float) -> float:
+    """A value that is none must not fail a training: the usual one is used."""
+    try:
+        return float(environ.get(variable) or usual)
+    except ValueError:
+        return usual
 
 
 def _number(environ: Mapping[str, str], variable: str) -> float | None:

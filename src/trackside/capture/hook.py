@@ -9,6 +9,7 @@ import logging
 import os
 import time
 from collections.abc import Iterable, Mapping
+from functools import partial
 from numbers import Number
 from pathlib import Path
 from typing import Any, get_args
@@ -31,6 +32,7 @@ from trackside.capture.current_hook import (
 from trackside.capture.environment import CaptureEnvironment
 from trackside.capture.exceptions import SMDebugError, SMDebugTypeError, SMDebugValueError
 from trackside.capture.failures import Failures, guarded
+from trackside.capture.hangs.watch import start_watch
 from trackside.capture.hook_overrides import Extensible
 from trackside.capture.model.module_hooks import RootTap
 from trackside.capture.model.names import Names
@@ -53,10 +55,13 @@ from trackside.capture.sinks.metrics_file import MetricsFile
 from trackside.capture.sinks.sink import Sink
 from trackside.capture.smdebug_log import follow_variables
 from trackside.capture.steps.loss_finder import LossFinder
+from trackside.capture.steps.rank_figures import RankFigures
+from trackside.capture.steps.rank_times import RankTimes
 from trackside.capture.steps.resume import ResumeState
 from trackside.capture.steps.step_course import StepCourse
 from trackside.capture.steps.step_events import start_step_clock
 from trackside.capture.steps.stepper import GradientsAt, Stepper
+from trackside.capture.trial_layout import rank_times_file
 from trackside.capture.vitals.anatomy_facts import AnatomyFacts
 from trackside.capture.vitals.updates import has_closure
 from trackside.capture.vitals.vitals import COLLECTION as VITALS
@@ -67,6 +72,11 @@ from trackside.settings import Settings
 from trackside.storage.locate import locate
 
 logger = logging.getLogger(__name__)
+
+_REPORTED_SECONDS = 1.0
+"""Where a job's rules leave saved steps so long to share a file, what they find is reported."""
+_PATIENT_SECONDS = 3.0
+"""So long there from half a minute on: as often as a supervisor uploads them."""
 
 
 class Hook(Extensible):
@@ -169,6 +179,9 @@ class Hook(Extensible):
         self._start_clock(environment.profiler_config)
         if vitals != "off" and writes and not dry_run:
             self._course.vitals = self._start_vitals()
+        if vitals != "off" and self.num_workers > 1 and not dry_run:
+            self._watch_rank()
+        self._watch_hangs(environment, is_wanted=vitals != "off" and not dry_run)
         if ring > 0:
             self._outlet.keep_last(ring, self._course.finish)
         if gradients_at == "optimizer":
@@ -250,6 +263,10 @@ class Hook(Extensible):
 
     register_hook = register_module
 
+    def watches_part_of(self, module: nn.Module) -> bool:
+        """Whether it, or something inside it, is registered."""
+        return any(id(part) in self._registered for part in module.modules())
+
     def register_loss(self, loss_module: nn.Module) -> None:
         if not isinstance(loss_module, _Loss):
             raise AssertionError(
@@ -285,6 +302,16 @@ class Hook(Extensible):
         """A module called inside a model; it may not be registered in it."""
         if self._course.vitals is not None:
             self._course.vitals.note_part(module)
+
+    def note_early_evaluation(self, num_calls: int) -> None:
+        """So many calls of a model in evaluation mode came before its training."""
+        if self._course.vitals is not None:
+            self._course.vitals.note_early_evaluation(num_calls)
+
+    def note_onlooker(self, module: nn.Module) -> None:
+        """A model that is called beside those in training, and not trained itself."""
+        if self._course.vitals is not None:
+            self._course.vitals.note_onlooker(module)
 
     @property
     def step(self) -> int:
@@ -419,6 +446,12 @@ class Hook(Extensible):
     def _start_clock(self, configuration: Path) -> None:
         self._course.clock = start_step_clock(configuration, self.rank)
 
+    @guarded
+    def _watch_hangs(self, environment: CaptureEnvironment, *, is_wanted: bool) -> None:
+        if is_wanted:
+            put, folder = self._output.put, self._output.location.local
+            self._course.progress = start_watch(environment, put, folder)
+
     def _tensorboard_folder(self) -> Path | None:
         if not self.tensorboard_dir or not self._output.is_writer:
             return None
@@ -433,15 +466,27 @@ class Hook(Extensible):
 
     def _start_vitals(self) -> Vitals:
         self.collection_manager.get(VITALS).include(f"^{VITALS}/")
+        facts = AnatomyFacts(self.worker, self.num_workers)
+        facts.texts.keeps_text = CaptureEnvironment.load().keeps_text
         vitals = Vitals(
             self.failures,
-            AnatomyFacts(self.worker, self.num_workers),
+            facts,
             write=self._outlet.write,
             show=self._outlet.show_scalars,
             put_anatomy=self._outlet.put_anatomy,
         )
         vitals.install()
         return vitals
+
+    def _watch_rank(self) -> None:
+        """In every process of a group, whether it saves tensors or not."""
+        figures = RankFigures(self.failures, self._stepper.models.values)
+        figures.install()
+        self._loss_finder.on_loss = figures.see_loss
+        self._course.rank_figures = figures
+        put = partial(self._output.put, rank_times_file(self.worker))
+        more = figures.to_json
+        self._course.rank_times = RankTimes(self.worker, self.num_workers, put, more)
 
     def _prepare(self) -> None:
         manager = self.collection_manager
@@ -538,7 +583,10 @@ def _as_number(name: str, value: Any) -> float:
 
 def _limits(environment: CaptureEnvironment) -> WriterLimits:
     age = environment.age_seconds
-    return WriterLimits() if age is None else WriterLimits(age_seconds=age)
+    if age is None:
+        return WriterLimits()
+    is_awaited = age < _REPORTED_SECONDS
+    return WriterLimits(age_seconds=age, patient_seconds=0.0 if is_awaited else _PATIENT_SECONDS)
 
 
 def _included(

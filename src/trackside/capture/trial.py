@@ -41,6 +41,8 @@ LOCAL_POLL_SECONDS = 0.25
 """The same for a folder of this machine, where a poll costs nothing."""
 END_DELAY_SECONDS = 1.0
 """After the end marker of several workers: time for the files of the slower ones."""
+_SETTLED_SECONDS = 60.0
+"""No file arrives so long after the end marker, even if the store's clock differs from ours."""
 _SMDEBUG_OPTIONS = frozenset({"cache", "check", "index_mode", "parallel"})
 
 
@@ -97,8 +99,9 @@ class Trial:
         range_steps: tuple[int | None, int | None] | None = None,
         home: Path | None = None,
         location: Location | None = None,
+        folder: TrialFolder | None = None,
     ) -> None:
-        """`location`: if it is known already."""
+        """`location`: if it is known already; `folder` reads its files, all unless it is given."""
         self.path = str(path).strip()
         self.name = name or self.path.rstrip("/").rpartition("/")[2]
         self.range_steps = range_steps
@@ -115,8 +118,8 @@ class Trial:
         if location is None:
             location = locate(self.path, home=home or Settings.load().home)
         self._poll_seconds = LOCAL_POLL_SECONDS if location.local else POLL_SECONDS
-        self._location = location
-        self._folder = TrialFolder(location)
+        self.location = location
+        self._folder = folder or TrialFolder(location)
         self._files = CollectionsFiles(self._folder)
         self._source = self._wait_for_source()
         self.refresh_data()
@@ -133,6 +136,11 @@ class Trial:
     def last_complete_step(self) -> int:
         """-1 when there is none."""
         return max(self.step_table.without_aside(ModeKeys.GLOBAL), default=-1)
+
+    @property
+    def is_smdebug(self) -> bool:
+        """Whether smdebug wrote it."""
+        return self._files.is_smdebug
 
     @property
     def torn_segments(self) -> list[str]:
@@ -351,7 +359,7 @@ class Trial:
         with self._lock:
             if self.loaded_all_steps:
                 return
-            flush_writing(self._location)
+            flush_writing(self.location)
             # Checked first: the listing then includes everything before the marker.
             ended = self._is_over or self._folder.exists(END_MARKER)
             if ended:
@@ -371,12 +379,16 @@ class Trial:
     def _end_delay(self) -> float:
         if self._waiting.end_delay_seconds is not None:
             return self._waiting.end_delay_seconds
-        return END_DELAY_SECONDS if self._files.num_workers > 1 else 0.0
+        if self._files.num_workers == 1:
+            return 0.0
+        marked = self._folder.modified(END_MARKER)
+        is_settled = marked is not None and time.time() - marked > _SETTLED_SECONDS
+        return 0.0 if is_settled else END_DELAY_SECONDS
 
     def _wait_for_source(self) -> Source:
         """Block until the job has saved something: before that its format is unknown."""
         is_logged = False
-        flush_writing(self._location)
+        flush_writing(self.location)
         while True:
             ended = self._folder.exists(END_MARKER)
             self._files.refresh()

@@ -1,7 +1,8 @@
 """The names of a trial's files, for capture and rules. docs/formats.md explains them."""
 
 import re
-from dataclasses import dataclass
+
+from trackside.quick_dataclass import dataclass
 
 END_MARKER = "training_job_end.ts"
 """Empty file, smdebug's name: no more data will come."""
@@ -18,6 +19,10 @@ RECORDER_REQUEST = "dump-requested"
 COLLECTIONS = "collections/"
 SEGMENTS = "segments/"
 ANATOMY = "anatomy/"
+RANKS = "ranks/"
+"""How long the steps of each process took."""
+HANGS = "hangs/"
+"""Where a process stands that makes no step for long."""
 VITALS = "vitals/"
 """Tensors with this prefix are vitals: saved automatically, listed only on request."""
 
@@ -63,6 +68,34 @@ def segments_of(worker: str) -> str:
 
 def collections_file(worker: str) -> str:
     return f"{COLLECTIONS}{worker}.json"
+
+
+def rank_times_file(worker: str) -> str:
+    return f"{RANKS}{worker}.json"
+
+
+def hang_file(process: str) -> str:
+    return f"{HANGS}{process}.json"
+
+
+def hang_stacks_file(process: str) -> str:
+    """What faulthandler writes if the process's own thread is kept from running."""
+    return f"{HANGS}{process}.stacks"
+
+
+def step_file(process: str) -> str:
+    """The last step of a process of a group, as eight bytes."""
+    return f"{HANGS}{process}.step"
+
+
+def fatal_file(process: str) -> str:
+    """What faulthandler writes when a signal ends the process."""
+    return f"{HANGS}{process}.fatal"
+
+
+def exit_file(process: str) -> str:
+    """What the process's parent has seen of its end."""
+    return f"{HANGS}{process}.exit"
 
 
 def anatomy_file(worker: str) -> str:

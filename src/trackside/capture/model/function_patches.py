@@ -1,6 +1,7 @@
 """Wraps functions of torch with callbacks, and restores them at the end."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import wraps
 from typing import Any
 
@@ -9,9 +10,18 @@ import torch
 Around = Callable[..., None]
 
 
+@dataclass(slots=True, eq=False)
+class _Wrapping:
+    owner: Any
+    name: str
+    original: Any
+    wrapper: Any = None
+    is_undone: bool = False
+
+
 class FunctionPatch:
     def __init__(self) -> None:
-        self._originals: list[tuple[Any, str, Any, Any]] = []
+        self._wrappings: list[_Wrapping] = []
 
     def wrap(
         self, owner: Any, name: str, *, before: Around | None = None, after: Around | None = None
@@ -19,10 +29,11 @@ class FunctionPatch:
         """`before` gets the arguments of the call, `after` what it returned and then the same
         arguments; neither may raise, and neither is called while a graph is traced."""
         original = getattr(owner, name)
+        wrapping = _Wrapping(owner, name, original)
 
         @wraps(original)
         def call(*args: Any, **kwargs: Any) -> Any:
-            if torch.compiler.is_compiling():
+            if torch.compiler.is_compiling() or wrapping.is_undone:
                 return original(*args, **kwargs)
             if before is not None:
                 before(*args, **kwargs)
@@ -31,11 +42,30 @@ class FunctionPatch:
                 after(result, *args, **kwargs)
             return result
 
-        self._originals.append((owner, name, original, call))
+        wrapping.wrapper = call
+        call._trackside_wrapping = wrapping  # type: ignore[attr-defined]
+        self._wrappings.append(wrapping)
         setattr(owner, name, call)
 
+    @property
+    def is_used(self) -> bool:
+        return bool(self._wrappings)
+
     def undo(self) -> None:
-        for owner, name, original, call in self._originals:
-            if getattr(owner, name) is call:  # otherwise other code has wrapped it since
-                setattr(owner, name, original)
-        self._originals = []
+        """A function that was wrapped again since then keeps its wrapper, which does nothing from
+        now on, until the later one is undone."""
+        for wrapping in self._wrappings:
+            wrapping.is_undone = True
+        for wrapping in self._wrappings:
+            _unwrap(wrapping.owner, wrapping.name)
+        self._wrappings = []
+
+
+def _unwrap(owner: Any, name: str) -> None:
+    current = getattr(owner, name)
+    wrapping = getattr(current, "_trackside_wrapping", None)
+    # `functools.wraps` gives a wrapper of other code the attributes of what it wraps.
+    while wrapping is not None and wrapping.wrapper is current and wrapping.is_undone:
+        current = wrapping.original
+        setattr(owner, name, current)
+        wrapping = getattr(current, "_trackside_wrapping", None)

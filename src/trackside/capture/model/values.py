@@ -1,7 +1,7 @@
 """Finds the tensors in modules' inputs and outputs, and which of them can be read."""
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -61,3 +61,8 @@ def _parts(value: Any) -> Iterator[tuple[Any, ...]]:
         yield tuple(value.values())
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         yield tuple(getattr(value, field.name) for field in dataclasses.fields(value))
+
+
+def num_values_of(tensors: Iterable[Any]) -> int:
+    """Of all of them; one that has no shape yet counts as nothing."""
+    return sum(each.numel() for each in tensors if isinstance(each, Tensor) and not is_lazy(each))

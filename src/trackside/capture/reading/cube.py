@@ -1,7 +1,6 @@
 """One figure of many tensors at many steps, read in bulk: for rules and plots."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from trackside.capture.reading.extras import import_extra
 from trackside.capture.reading.numpy_reductions import reduce_rows
 from trackside.capture.reading.step_table import StepTable
 from trackside.capture.reading.tensor_index import Block, CubeRun, Run, TensorIndex, TensorRecord
+from trackside.quick_dataclass import dataclass
 
 _READ_BYTES = 16 << 20
 """Blocks are joined up to this size: temporaries then stay small, and calls few."""
@@ -185,10 +185,11 @@ class _Figures:
     ) -> None:
         """Each tensor's index and its runs. Stored figures are not computed again."""
         groups: dict[int, tuple[Sequence[int], list[tuple[int, Block]]]] = {}
+        has_stored = bool(stored.any())
         for j, of_one in runs:
             for run in of_one:
                 at = self._rows.indices(run.steps)
-                if at is not None and not stored[at[0], j].all():
+                if at is not None and not (has_stored and stored[at[0], j].all()):
                     groups.setdefault(id(run.steps), (run.steps, []))[1].append((j, run.block))
         for steps, blocks in groups.values():
             at = self._rows.indices(steps)

@@ -3,7 +3,6 @@
 import math
 import struct
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain, pairwise
 from typing import Any, NamedTuple
 
@@ -13,6 +12,7 @@ from trackside.capture.dtypes import NAMES, RAW, Array, as_numpy
 from trackside.capture.modes import ModeKeys
 from trackside.capture.writing.segments import FORMAT, METADATA_KEY
 from trackside.files.json_record import DamagedRecord, parsed
+from trackside.quick_dataclass import dataclass
 
 HEADER_LIMIT = 32 << 20
 """A hundred times what a large model needs. Parsed, it may take some twenty times as much memory;

@@ -3,7 +3,6 @@
 import logging
 import re
 import time
-from dataclasses import dataclass
 from typing import Any
 
 from trackside.capture.dtypes import Array
@@ -16,6 +15,7 @@ from trackside.capture.reading.trial_folder import FoundFile, TrialFolder
 from trackside.capture.trial_layout import END_MARKER
 from trackside.errors import ObjectNotFound
 from trackside.files.json_record import DamagedRecord, parsed, record
+from trackside.quick_dataclass import dataclass
 
 logger = logging.getLogger(__name__)
 

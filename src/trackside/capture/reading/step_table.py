@@ -3,13 +3,13 @@
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
 
 from trackside.capture.dtypes import Array
 from trackside.capture.modes import ModeKeys
+from trackside.quick_dataclass import dataclass
 
 
 class StepState(Enum):
@@ -76,6 +76,16 @@ class StepTable:
     def has_only_complete_steps(self) -> bool:
         """Whether everything found counts: none left out, none still to be written."""
         return not self.is_limited and (self.is_final or self.num_workers == 1)
+
+    @property
+    def first_step(self) -> int:
+        """0 when there is none."""
+        return self._steps[0] if self._steps else 0
+
+    @property
+    def last_step(self) -> int:
+        """0 when there is none."""
+        return self._steps[-1] if self._steps else 0
 
     @property
     def modes(self) -> list[ModeKeys]:

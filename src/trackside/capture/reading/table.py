@@ -1,10 +1,10 @@
 """A trial's content at a glance: a row for each tensor, for the terminal and the page."""
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from trackside.capture.exceptions import SMDebugError
+from trackside.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
     from trackside.capture.reading.tensor import Tensor

@@ -5,12 +5,12 @@ import os
 import resource
 from collections import OrderedDict
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from trackside.errors import ObjectNotFound
 from trackside.files.json_record import DamagedRecord
+from trackside.quick_dataclass import dataclass
 from trackside.storage.locate import Location
 
 _MAPS = 512
@@ -49,11 +49,14 @@ class TrialFolder:
             yield FoundFile(entry.key.removeprefix(self._prefix), entry.size_bytes, entry.etag)
 
     def exists(self, name: str) -> bool:
+        return self.modified(name) is not None
+
+    def modified(self, name: str) -> float | None:
+        """By the store's clock; None if there is no such file."""
         try:
-            self.location.store.stat(self._prefix + name)
+            return self.location.store.stat(self._prefix + name).modified
         except ObjectNotFound:
-            return False
-        return True
+            return None
 
     def read(self, name: str, start: int = 0, end: int | None = None) -> bytes:
         """Not cached: for small files and headers."""

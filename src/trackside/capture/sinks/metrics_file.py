@@ -20,9 +20,7 @@ class MetricsFile:
             "Timestamp": int(time * 1000),
             "IterationNumber": mode_step,
         }
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        with open(self._path, "a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
+        _append(self._path, json.dumps(line) + "\n")
 
     def add_losses(self, step: OpenStep) -> None:
         """A loss of several elements counts by its mean."""
@@ -30,5 +28,19 @@ class MetricsFile:
             return
         for name, tensor in step.tensors.items():
             if step.treatments[name].is_scalar:
-                value = float(tensor.double().mean())
+                value = tensor.item() if tensor.numel() == 1 else tensor.double().mean().item()
                 self.add(name, step.mode, value, step.time, step.mode_step)
+
+
+def _append(path: Path, line: str) -> None:
+    """By one call of the system each: a training may save a loss at each of its steps."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    try:
+        file = os.open(path, flags, 0o666)
+    except FileNotFoundError:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = os.open(path, flags, 0o666)
+    try:
+        os.write(file, line.encode())
+    finally:
+        os.close(file)

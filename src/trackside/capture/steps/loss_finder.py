@@ -6,7 +6,7 @@ first are saved as `loss_output_0`.
 """
 
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import FrameType
 from typing import Any
 
@@ -43,6 +43,8 @@ class LossFinder:
         self._backward_modes: set[str] = set()
         """Of saved steps: what is computed in others is not trained on."""
         self._wrapping = FunctionPatch()
+        self.on_loss: Callable[[Tensor], None] | None = None
+        """Called with the loss of every backward, also in processes that save nothing."""
 
     def install(self, *, loss_modules: bool = False) -> None:
         self._wrapping.wrap(Tensor, "backward", before=self.on_backward)
@@ -96,7 +98,10 @@ class LossFinder:
         if self._stepper.open is not None:
             self._backward_modes.add(self._stepper.open.mode)
         scaled = self._unscaled
-        self._record(scaled[1] if scaled is not None and scaled[0]() is tensor else tensor)
+        loss = scaled[1] if scaled is not None and scaled[0]() is tensor else tensor
+        if self.on_loss is not None:
+            self.on_loss(loss)
+        self._record(loss)
 
     @guarded
     def _on_scaled(self, scaled: Any, scaler: GradScaler, outputs: Any) -> None:

@@ -5,12 +5,12 @@ import time
 from pathlib import Path
 from typing import Any
 
+from trackside.capture.checkpoints.trace import STATE, TRACE, trace
 from trackside.capture.failures import Failures
 from trackside.capture.modes import ModeKeys
 from trackside.files.durable import read_json, write_json
 from trackside.files.permissions import BY_UMASK
 
-STATE = "metadata.json"
 _IGNORED = "sagemaker-uploaded"
 _SECONDS = 1.0
 """Between two checks for a new checkpoint: each lists a folder, a step may take a millisecond."""
@@ -64,12 +64,15 @@ class ResumeState:
         newest = self._newest_checkpoint()
         if newest == self._seen:
             return
+        for item in self._items:
+            item.pop(TRACE, None)  # of the newest only: each checkpoint adds one
         self._items.append(
             {
                 "training-run": 1 + max((i.get("training-run", 0) for i in self._items), default=0),
                 "latest-global-step-saved": -1 if saved is None else saved,
                 "latest-global-step-seen": seen,
                 "latest-mode-step": {mode.name: step for mode, step in mode_steps.items()},
+                TRACE: trace.to_json(),
             }
         )
         write_json(self._folder / STATE, self._items, mode=BY_UMASK)

@@ -11,12 +11,15 @@ import torch
 from torch import Tensor, nn
 
 from trackside.capture.copying.open_step import OpenStep
+from trackside.capture.hangs.progress import Progress
 from trackside.capture.model.values import in_backward
 from trackside.capture.modes import ModeKeys
 from trackside.capture.selection.collection import Collection
 from trackside.capture.selection.save_config import SaveConfig
 from trackside.capture.sinks.sink import Sink
 from trackside.capture.steps.loss_finder import LossFinder
+from trackside.capture.steps.rank_figures import RankFigures
+from trackside.capture.steps.rank_times import RankTimes
 from trackside.capture.steps.resume import ResumeState
 from trackside.capture.steps.step_events import StepClock
 from trackside.capture.steps.stepper import Stepper
@@ -47,6 +50,9 @@ class StepCourse:
         self.outlet: Sink | None = None
         """None in processes that write nothing: those only count."""
         self.clock: StepClock | None = None
+        self.rank_times: RankTimes | None = None
+        self.rank_figures: RankFigures | None = None
+        self.progress: Progress | None = None
         self.vitals: Vitals | None = None
         self._stepper = stepper
         self._loss_finder = loss_finder
@@ -69,8 +75,7 @@ class StepCourse:
         self.finish()
         self.step += 1
         mode_step = self.mode_steps[self.mode] = self.mode_steps.get(self.mode, -1) + 1
-        if self.clock is not None:
-            self.clock.begin(self.mode.name, self.step)
+        self._notify(root, given)
         if self.outlet is None:
             return
         if self._stepper.plan is None:
@@ -116,6 +121,10 @@ class StepCourse:
         self._resume.save(self.last_saved_step, self.step, self.mode_steps, at_end=True)
         if self.clock is not None:
             self.clock.close()
+        if self.rank_figures is not None:
+            self.rank_figures.close()
+        if self.rank_times is not None:
+            self.rank_times.close()
         if self.vitals is not None:
             self.vitals.close()
 
@@ -155,6 +164,21 @@ class StepCourse:
             if self._stepper.open is None:
                 self._stepper.start(step, self.mode, mode_step)
             self._stepper.take_as_is(name, tensor, collection)
+
+    def _notify(self, root: nn.Module, given: Given) -> None:
+        """Those that follow every step, whether it is saved or not."""
+        if self.clock is not None:
+            self.clock.begin(self.mode.name, self.step)
+        if self.progress is not None:
+            self.progress.mark(self.step)
+        if self.rank_times is not None:
+            self.rank_times.begin(root, self.step, self._trains(root))
+        if self.rank_figures is not None:
+            self.rank_figures.begin(root, given, self.step, self._trains(root))
+
+    def _trains(self, root: nn.Module) -> bool:
+        is_training_mode = self.mode is ModeKeys.TRAIN or self.mode is ModeKeys.GLOBAL
+        return is_training_mode and root.training and torch.is_grad_enabled()
 
     def _belongs_to_this_step(self, root: nn.Module) -> bool:
         """If models are found, not registered, those called before one backward share a step.

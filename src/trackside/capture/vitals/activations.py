@@ -4,7 +4,6 @@ The hooks are installed during such a step and removed afterwards: even an idle 
 microsecond a call, and a large model calls hundreds of modules.
 """
 
-import time
 from functools import partial
 from typing import Any
 
@@ -33,6 +32,8 @@ _KINDS: dict[type[nn.Module], Activation] = {
     nn.Conv2d: "linear",
     nn.Conv3d: "linear",
 }
+_CAST = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
+"""Layers that autocast computes in few bits."""
 _OVER_TIME = (nn.RNNBase, nn.MultiheadAttention)
 _MOST_MODULES = 128
 """Per model: more are thinned out evenly."""
@@ -49,8 +50,6 @@ class Activations:
     ) -> None:
         self.failures = failures
         self._facts = facts
-        self.spent = 0.0
-        """Seconds, since `watch`."""
         self._modules = _chosen(names)
         self._fused = FusedLayers(module for _, module in names.modules())
         self._handles: dict[int, tuple[_Tap, Any]] = {}
@@ -61,7 +60,6 @@ class Activations:
 
     def watch(self, pack: Pack) -> None:
         self._pack = pack
-        self.spent = 0.0
         self._channels_first = False
         self._seen.clear()
         self._tensors.clear()
@@ -86,7 +84,6 @@ class Activations:
     def take(self, name: str, module: nn.Module, kind: Activation, output: Tensor) -> None:
         if self._pack is None or name in self._seen or in_backward():
             return
-        began = time.perf_counter()
         if kind == "linear":
             self._channels_first = not isinstance(module, nn.Linear)
         values = readable(output)
@@ -100,7 +97,6 @@ class Activations:
         axis = 1 if num_axes >= 4 or (self._channels_first and num_axes > 2) else num_axes - 1
         sample = sample_activation(values, axis)
         self._pack.add(sample, partial(_figures, name, tuple(sample.shape), axis, kind))
-        self.spent += time.perf_counter() - began
 
 
 class _Tap:
@@ -124,6 +120,8 @@ class _Tap:
             if isinstance(module, nn.RNNBase) and isinstance(output, tuple):
                 _note_state(self._facts, module, args, kwargs, output[1])
         elif isinstance(output, Tensor) and output.is_floating_point():
+            if isinstance(module, _CAST) and module.training and torch.is_grad_enabled():
+                self._facts.see_output(output.dtype)
             self._take(*self._arguments, output)
 
     def __reduce__(self) -> Any:

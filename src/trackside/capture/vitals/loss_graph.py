@@ -51,7 +51,9 @@ _AROUND_ATTENTION = (*_SHAPING, "Clone", "Expand", "Mul", "Div")
 _MOST_VIEWS = 8
 
 
-def read_graph(loss: Tensor, names: Mapping[int, str]) -> dict[str, Any]:
+def read_graph(
+    loss: Tensor, names: Mapping[int, str], owners: Mapping[int, int] | None = None
+) -> dict[str, Any]:
     """`outputs` are activations right before a loss, or `linear` for a layer, `pairs` linear layers
     right behind each other, `broadcast` shapes of what was predicted and of what became of it
     beside a target, `attention` softmaxes of attention that go along another axis than the keys',
@@ -59,23 +61,24 @@ def read_graph(loss: Tensor, names: Mapping[int, str]) -> dict[str, Any]:
     whether a loss is over likenesses that were divided by a number, and `asks_for_others` whether
     gradients go to tensors without a name.
 
-    `names` has those of the parameters, by their identity.
+    `names` has those of the parameters, by their identity, and `owners` the number of the model
+    that each is in: layers of two models that follow one another may be meant to be apart.
     """
     found: dict[str, Any] = {"outputs": [], "pairs": [], "attention": [], "reshaped": []}
     found |= {"broadcast": None, "asks_for_others": False, "is_likeness_scaled": False}
     users: dict[Any, Any] = {}
     for node, is_plain in _nodes(loss.grad_fn, users):
-        kind = _kind(node)
+        kind = kind_of(node)
         if kind in _LOSSES:
             found["outputs"] += _outputs(node, _LOSSES[kind])
             found["is_likeness_scaled"] |= _is_likeness_scaled(node)
         elif kind in _LINEAR:
-            found["pairs"] += _pairs(node, names)
+            found["pairs"] += _pairs(node, names, owners or {})
         elif kind == "Bmm":
             found["attention"] += _attention(node)
         elif kind in _VIEWING and len(found["reshaped"]) < _MOST_VIEWS:
             found["reshaped"] += _reshaped(node, users)
-        elif _is_leaf(node):
+        elif is_leaf(node):
             found["asks_for_others"] |= id(node.variable) not in names
         if is_plain and kind in _ELEMENTWISE and found["broadcast"] is None:
             found["broadcast"] = _broadcast(node)
@@ -90,8 +93,8 @@ def _nodes(start: Any, users: dict[Any, Any]) -> Iterator[tuple[Any, bool]]:
     while waiting and len(seen) < _MOST_NODES:
         node, is_plain = waiting.popleft()
         yield node, is_plain
-        is_plain = is_plain and _kind(node) in _PLAIN
-        for arm in _arms(node):
+        is_plain = is_plain and kind_of(node) in _PLAIN
+        for arm in arms_of(node):
             if arm not in seen:
                 seen.add(arm)
                 users[arm] = node
@@ -99,28 +102,32 @@ def _nodes(start: Any, users: dict[Any, Any]) -> Iterator[tuple[Any, bool]]:
 
 
 def _outputs(node: Any, loss: str) -> Iterator[dict[str, Any]]:
-    below = _follow(next(iter(_arms(node)), None), (*_SHAPING, *_PICKING))
+    below = follow(next(iter(arms_of(node)), None), (*_SHAPING, *_PICKING))
     if below is None:
         return
-    if _kind(below) in _RAW:
+    if kind_of(below) in _RAW:
         yield {"loss": loss, "activation": "linear"}
-    elif (activation := _ACTIVATIONS.get(_kind(below))) is not None:
-        shape, axis = _shape(below), _axis(below)
+    elif (activation := _ACTIVATIONS.get(kind_of(below))) is not None:
+        shape, axis = shape_of(below), _axis(below)
         size = shape[axis] if axis is not None and -len(shape) <= axis < len(shape) else None
         yield {"loss": loss, "activation": activation, "axis": axis, "size": size}
 
 
-def _pairs(node: Any, names: Mapping[int, str]) -> Iterator[dict[str, Any]]:
+def _pairs(
+    node: Any, names: Mapping[int, str], owners: Mapping[int, int]
+) -> Iterator[dict[str, Any]]:
     """This layer and the one whose output it gets, if nothing is between."""
     second = _weight(node)
-    before = _follow(_input(node), _SHAPING)
+    before = follow(_input(node), _SHAPING)
     if second is None or before is None:
         return
-    if _kind(before) == "Add":  # of a bias, which `x @ weight + bias` adds by itself
-        others = [arm for arm in _arms(before) if not _is_small_leaf(arm)]
-        before = _follow(others[0], _SHAPING) if len(others) == 1 else None
-    first = None if before is None or _kind(before) not in _LINEAR else _weight(before)
-    if first is not None and {id(first[0]), id(second[0])} <= names.keys():
+    if kind_of(before) == "Add":  # of a bias, which `x @ weight + bias` adds by itself
+        others = [arm for arm in arms_of(before) if not _is_small_leaf(arm)]
+        before = follow(others[0], _SHAPING) if len(others) == 1 else None
+    first = None if before is None or kind_of(before) not in _LINEAR else _weight(before)
+    if first is None or owners.get(id(first[0])) != owners.get(id(second[0])):
+        return
+    if {id(first[0]), id(second[0])} <= names.keys():
         yield {
             "first": names[id(first[0])],
             "second": names[id(second[0])],
@@ -131,19 +138,19 @@ def _pairs(node: Any, names: Mapping[int, str]) -> Iterator[dict[str, Any]]:
 def _attention(node: Any) -> Iterator[dict[str, Any]]:
     """Weights from a product's scores that sum to 1 along another axis than what they weigh."""
     first = node.next_functions[0][0]
-    weights = _follow(first, (*_KEEPING, "Mul", "NativeDropout"))
-    if weights is None or _kind(weights) != "Softmax":
+    weights = follow(first, (*_KEEPING, "Mul", "NativeDropout"))
+    if weights is None or kind_of(weights) != "Softmax":
         return
-    scores = _follow(next(iter(_arms(weights)), None), _SCORING)
-    shape, axis = _shape(weights), _axis(weights)
-    if scores is None or _kind(scores) != "Bmm" or axis is None or len(shape) < 2:
+    scores = follow(next(iter(arms_of(weights)), None), _SCORING)
+    shape, axis = shape_of(weights), _axis(weights)
+    if scores is None or kind_of(scores) != "Bmm" or axis is None or len(shape) < 2:
         return
-    if axis % len(shape) != len(shape) - 1 and _shape(first)[-1:] == shape[-1:]:
+    if axis % len(shape) != len(shape) - 1 and shape_of(first)[-1:] == shape[-1:]:
         yield {"axis": axis % len(shape), "shape": list(shape)}
 
 
 def _reshaped(node: Any, users: Mapping[Any, Any]) -> Iterator[dict[str, Any]]:
-    given, made = (_shape(each) for each in (next(iter(_arms(node)), node), node))
+    given, made = (shape_of(each) for each in (next(iter(arms_of(node)), node), node))
     if takes_places(given, made) and not _splits_heads(node, users):
         yield {"given": list(given), "made": list(made)}
 
@@ -161,14 +168,14 @@ def _turns_into_attention(node: Any, step: Callable[[Any], Any]) -> bool:
     """Whether a walk along the graph crosses a transpose and then finds a product of attention."""
     is_turned = False
     node = step(node)
-    while node is not None and _kind(node) in _AROUND_ATTENTION:
-        is_turned |= _kind(node) in ("Transpose", "Permute")
+    while node is not None and kind_of(node) in _AROUND_ATTENTION:
+        is_turned |= kind_of(node) in ("Transpose", "Permute")
         node = step(node)
-    return is_turned and node is not None and _kind(node).startswith(_ATTENTION)
+    return is_turned and node is not None and kind_of(node).startswith(_ATTENTION)
 
 
 def _only_arm(node: Any) -> Any:
-    arms = _arms(node)
+    arms = arms_of(node)
     return arms[0] if len(arms) == 1 else None
 
 
@@ -191,19 +198,19 @@ def takes_places(given: tuple[int, ...], made: tuple[int, ...]) -> bool:
 
 def _is_likeness_scaled(node: Any) -> bool:
     """Whether scores are products of two outputs, times or over a number that is not learnt."""
-    scaled = _follow(next(iter(_arms(node)), None), _SHAPING)
-    if scaled is None or _kind(scaled) not in ("Div", "Mul") or len(_arms(scaled)) != 1:
+    scaled = follow(next(iter(arms_of(node)), None), _SHAPING)
+    if scaled is None or kind_of(scaled) not in ("Div", "Mul") or len(arms_of(scaled)) != 1:
         return False
-    product = _follow(_arms(scaled)[0], _SHAPING)
-    return product is not None and _kind(product) in _PRODUCTS and _weight(product) is None
+    product = follow(arms_of(scaled)[0], _SHAPING)
+    return product is not None and kind_of(product) in _PRODUCTS and _weight(product) is None
 
 
 def _broadcast(node: Any) -> list[list[int]] | None:
     """A prediction that only its target made larger: N of them became N times N."""
-    arms = _arms(node)
+    arms = arms_of(node)
     if len(arms) != 1:
         return None
-    given, made = _shape(arms[0]), _shape(node)
+    given, made = shape_of(arms[0]), shape_of(node)
     is_column = given in ((made[:1] + (1,)), made[:1])
     if len(made) == 2 and made[0] == made[1] > 1 and is_column:
         return [list(given), list(made)]
@@ -212,43 +219,43 @@ def _broadcast(node: Any) -> list[list[int]] | None:
 
 def _weight(node: Any) -> tuple[Any, int, int] | None:
     """A layer's weight with the numbers of its inputs and outputs."""
-    for arm in reversed(_arms(node)):
-        end = _follow(arm, _TURNING)
-        if end is not None and _is_leaf(end) and end.variable.dim() == 2:
+    for arm in reversed(arms_of(node)):
+        end = follow(arm, _TURNING)
+        if end is not None and is_leaf(end) and end.variable.dim() == 2:
             rows, columns = end.variable.shape
-            is_turned = end is not arm or _kind(node) == "Linear"
+            is_turned = end is not arm or kind_of(node) == "Linear"
             return (end.variable, columns, rows) if is_turned else (end.variable, rows, columns)
     return None
 
 
 def _input(node: Any) -> Any:
-    return next((arm for arm in _arms(node) if not _is_leaf(_follow(arm, _TURNING))), None)
+    return next((arm for arm in arms_of(node) if not is_leaf(follow(arm, _TURNING))), None)
 
 
-def _follow(node: Any, passed: tuple[str, ...]) -> Any:
+def follow(node: Any, passed: tuple[str, ...]) -> Any:
     """Down while there is one path, to the first node of another kind."""
-    while node is not None and _kind(node) in passed:
+    while node is not None and kind_of(node) in passed:
         node = _only_arm(node)
     return node
 
 
-def _arms(node: Any) -> list[Any]:
+def arms_of(node: Any) -> list[Any]:
     return [each for each, _ in node.next_functions if each is not None]
 
 
-def _kind(node: Any) -> str:
+def kind_of(node: Any) -> str:
     return _KIND.sub("", node.name())
 
 
-def _is_leaf(node: Any) -> bool:
+def is_leaf(node: Any) -> bool:
     return node is not None and node.name() == _LEAF
 
 
 def _is_small_leaf(node: Any) -> bool:
-    return _is_leaf(node) and node.variable.dim() <= 1
+    return is_leaf(node) and node.variable.dim() <= 1
 
 
-def _shape(node: Any) -> tuple[int, ...]:
+def shape_of(node: Any) -> tuple[int, ...]:
     """Of the node's result; empty if this torch does not have it."""
     metadata = getattr(node, "_input_metadata", ())
     return tuple(int(size) for size in metadata[0].shape) if metadata else ()

@@ -44,6 +44,12 @@ class LossCall:
     """Shapes from which rows of scores and the row of targets were made; None if unknown."""
     bend: float = 1.0
     """The error at which a smooth loss changes from squared to absolute: its beta or delta."""
+    weights: Tensor | None = None
+    """Of its classes; of a binary loss, that of the positive one."""
+    smoothing: float = 0.0
+    """Of its labels."""
+    graphs: tuple[Any, Any] | None = None
+    """Of the prediction and of the target, where gradients flow back to both."""
 
 
 class LossCalls:
@@ -83,6 +89,9 @@ class LossCalls:
                 is_inside=_is_below(frame, self.forward),
                 flattened=_flattened(first, second),
                 bend=float(given.get("beta", given.get("delta", 1.0))),
+                weights=_tensor(given.get("weight" if name in OVER_CLASSES else "pos_weight")),
+                smoothing=float(given.get("label_smoothing", 0.0)),
+                graphs=_graphs(first, second),
             )
         )
 
@@ -102,6 +111,11 @@ def _flattened(scores: Tensor, target: Tensor) -> tuple[tuple[int, ...], tuple[i
     below = node.next_functions[0][0] if node.name() in _VIEWS else None
     metadata: Any = getattr(below, "_input_metadata", ())
     return (tuple(metadata[0].shape), tuple(base.shape)) if metadata else None
+
+
+def _graphs(prediction: Tensor, target: Tensor) -> tuple[Any, Any] | None:
+    both = (prediction.grad_fn, target.grad_fn)
+    return None if None in both else both
 
 
 def _tensor(value: Any) -> Tensor | None:

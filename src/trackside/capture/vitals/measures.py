@@ -5,6 +5,7 @@ Large tensors are sampled, evenly spread; `_MOST_ELEMENTS` and the like set how 
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -20,8 +21,14 @@ _MOST_ROWS = 1 << 14
 _MOST_OF_TARGET = 1 << 10
 _MOST_OF_ACTIVATION = 1 << 14
 _FEWEST_SAMPLES = 8
+_NEAR = 1e-3
+"""Of the variance: a column with less left says nearly what the target is."""
+_FEWEST_IN_LINE = 16
+"""Samples: through fewer, a straight line may pass by chance."""
 _FEWEST_ROWS = 64
 """Of an activation [N, units], which has nothing but its samples."""
+_SAMPLES_PER_CLASS = 5
+"""In a batch, before classes are compared with each other."""
 _MANY_ZEROS = 0.05
 """Share of exact zeros from which an output without negative values counts as that of a ReLU."""
 _MOST_OF_PARAMETER = 1 << 15
@@ -43,24 +50,46 @@ def measure_input(pack: Pack, values: Tensor) -> None:
     pack.add_named(names, (low, high, mean, std))
 
 
+def measure_others(pack: Pack, inputs: Sequence[Tensor]) -> None:
+    """Whether any of some further inputs has different values."""
+    ends = [torch.aminmax(every_nth(each.reshape(-1), _MOST_ELEMENTS).float()) for each in inputs]
+    vary = torch.stack([(low != high).float() for low, high in ends])
+    pack.add_named(["input/others_vary"], [vary.max()])
+
+
 def measure_leak(pack: Pack, values: Tensor, target: Tensor) -> None:
     """Whether one of several input values is the very target, in each sample of the batch."""
     size = values.shape[0] if values.dim() > 1 else 0
     if target.numel() != size or size < _FEWEST_SAMPLES or not size < values.numel() <= _MOST_ROWS:
         return
-    same = values.reshape(size, -1) == target.reshape(-1, 1)
-    pack.add_named(["input/holds_target"], [same.all(0).any().float()])
+    rows, wanted = values.reshape(size, -1), target.reshape(-1, 1)
+    pack.add_named(["input/holds_target"], [(rows == wanted).all(0).any().float()])
+    if size >= _FEWEST_IN_LINE and values.dim() == 2:
+        pack.add_named(["input/off_line"], [_off_line(rows.double(), wanted.double())])
+
+
+def _off_line(columns: Tensor, target: Tensor) -> Tensor:
+    """How far the target is from a linear function of one column, the nearest: the part of its
+    variance that is left. In float64, where rounding of float32 leaves 1e-13. As far as can be if
+    half of the columns are near, as the windows of a series that rises evenly."""
+    columns, target = columns - columns.mean(0), target - target.mean()
+    both = (columns * target).sum(0).square()
+    scale = columns.square().sum(0) * target.square().sum()
+    left = (1 - both / scale).nan_to_num(1.0).clamp(min=0.0)
+    return torch.where(left.median() < _NEAR, 1.0, left.min())
 
 
 def measure_fingerprint(pack: Pack, batch: Tensor) -> None:
     """The bits, multiplied by odd numbers and summed: exact, so equal wherever it is computed."""
-    spread = every_nth(batch.reshape(-1), _HASHED).contiguous()
-    if spread.is_complex():
-        spread = torch.view_as_real(spread).reshape(-1)
-    bits = spread.view(_BITS[spread.element_size()]).to(torch.int64)
-    weights = torch.arange(bits.numel(), device=bits.device) * 2654435761 + 40503 | 1
-    folded = (bits * weights).sum()
-    pack.add_named(["input/fingerprint"], [(folded ^ folded >> 29) & _HASH_BITS])
+    pack.add_named(["input/fingerprint"], [_fingerprint(batch)])
+
+
+def fold_bits(rows: Tensor) -> Tensor:
+    """A number for each row, of int64. Real numbers only."""
+    bits = rows.contiguous().view(_BITS[rows.element_size()]).to(torch.int64)
+    weights = torch.arange(bits.shape[-1], device=bits.device) * 2654435761 + 40503 | 1
+    folded = (bits * weights).sum(-1)
+    return folded ^ folded >> 29
 
 
 def measure_classes(
@@ -107,6 +136,7 @@ def measure_amounts(
         if spread.numel():
             pack.add_named((f"{name}/min", f"{name}/max"), torch.aminmax(spread))
     if target.numel():
+        pack.add_named(["target/fingerprint"], [_fingerprint(target)])
         rows = target.reshape(target.shape[0], -1) if target.dim() else target.reshape(1, 1)
         width = rows.shape[1]
         few = every_nth(rows, max(1, _MOST_OF_TARGET // width)).float()
@@ -134,16 +164,26 @@ def measure_log_probabilities(pack: Pack, values: Tensor) -> None:
 
 def sample_activation(output: Tensor, units_axis: int) -> Tensor:
     """A part of it, in float32; a copy. Whole samples first: strides are slow to read."""
-    part = output.detach()
-    fewest = _FEWEST_ROWS if part.dim() == 2 else _FEWEST_SAMPLES
-    for axis in [axis for axis in range(part.dim()) if axis != units_axis]:
-        size = part.shape[axis]
-        wanted = max(fewest, size * _MOST_OF_ACTIVATION // part.numel())
-        if wanted < size:
-            part = part[(slice(None),) * axis + (slice(None, None, math.ceil(size / wanted)),)]
-        fewest = 1
+    part = output.detach()[_part_of_activation(tuple(output.shape), units_axis)]
     copy = torch.empty(part.shape, dtype=torch.float32, device=part.device)
     return copy.copy_(part)
+
+
+@lru_cache(maxsize=1024)
+def _part_of_activation(shape: tuple[int, ...], units_axis: int) -> tuple[slice, ...]:
+    """Which of them; the same modules are asked at every step that is sampled."""
+    left = math.prod(shape)
+    chosen = [slice(None)] * len(shape)
+    fewest = _FEWEST_ROWS if len(shape) == 2 else _FEWEST_SAMPLES
+    for axis in [axis for axis in range(len(shape)) if axis != units_axis]:
+        size = shape[axis]
+        wanted = max(fewest, size * _MOST_OF_ACTIVATION // left)
+        if wanted < size:
+            every = math.ceil(size / wanted)
+            chosen[axis] = slice(None, None, every)
+            left = left // size * -(-size // every)
+        fewest = 1
+    return tuple(chosen)
 
 
 def judge_activation(values: Any, units_axis: int, kind: Activation) -> Figures:
@@ -170,6 +210,13 @@ def judge_activation(values: Any, units_axis: int, kind: Activation) -> Figures:
         flat = values.reshape(-1)
         figures["std"] = math.sqrt(float(flat.dot(flat)) / max(1, values.size - 1))
     return figures
+
+
+def _fingerprint(values: Tensor) -> Tensor:
+    spread = every_nth(values.reshape(-1), _HASHED).contiguous()
+    if spread.is_complex():
+        spread = torch.view_as_real(spread).reshape(-1)
+    return fold_bits(spread) & _HASH_BITS
 
 
 def norms_of(tensors: Sequence[Tensor]) -> Tensor:
@@ -209,7 +256,18 @@ def _judge_classes(pairs: Any, ignored: int) -> Figures:
         "labels/most_common": float(known[seen.argmax()]),
         "predictions/largest_share": chosen.max() / labels.size,
         "accuracy": np.count_nonzero(predicted == labels) / labels.size,
-    }
+    } | _judge_names(predicted, labels)
+
+
+def _judge_names(predicted: Any, labels: Any) -> Figures:
+    """The accuracy if each predicted class were called after the label that it meets most often.
+    None where classes are many for the batch: then that is high by chance."""
+    most = int(max(predicted.max(), labels.max())) + 1
+    if min(predicted.min(), labels.min()) < 0 or labels.size < _SAMPLES_PER_CLASS * most:
+        return {}
+    met = np.zeros((most, most), np.int64)
+    np.add.at(met, (predicted, labels), 1)
+    return {"renamed_accuracy": met.max(axis=1).sum() / labels.size}
 
 
 def _judge_binary(pairs: Any) -> Figures:

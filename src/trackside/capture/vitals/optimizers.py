@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.optim import Optimizer
@@ -22,6 +23,8 @@ from trackside.capture.vitals.schedule import Schedule
 Saw = Callable[[list[Tensor], Any], None]
 """Gets the parameters that had a gradient, and the norm of each, once they are transferred."""
 
+_FULL_SIZE = 4
+"""Bytes of a float32."""
 _NUM_PROBES = 8
 """Parameters of an optimizer that are checked for being reached by a backward."""
 
@@ -51,8 +54,9 @@ class UpdateTotals:
         if self.leftovers:
             # Gradients that were gone before any of the backwards are not left over: a
             # discriminator gets some from the generator's loss, and is cleared before its own.
-            forgotten = any(all(each.values()) for each in self.leftovers.values())
-            found["leftover_gradients"] = float(forgotten)
+            forgotten = {index: all(each.values()) for index, each in self.leftovers.items()}
+            found["leftover_gradients"] = float(any(forgotten.values()))
+            found |= {f"leftover_gradients/{n}": float(is_so) for n, is_so in forgotten.items()}
         if self.num_cleared is not None:
             found["cleared_backwards"] = float(self.num_cleared)
         return found
@@ -92,8 +96,10 @@ class WatchedOptimizer:
 
     index: int
     optimizer: "weakref.ref[Optimizer]"
-    schedule: Schedule = field(default_factory=Schedule)
+    schedule: Schedule
     num_steps: int = 0
+    last_step: int = 0
+    """Of training, at its last update."""
     num_backwards: int = 0
     """Since its last step, as far as they reached its parameters, if it was sampled."""
     num_cleared: int = 0
@@ -105,9 +111,6 @@ class WatchedOptimizer:
     """Whether the gradients and update of its next step are sampled."""
     is_taken: bool = False
     """Whether the running step is sampled."""
-    spent: float = 0.0
-    _sampled: tuple[int, float] | None = None
-    """Number and time of the last sampled step."""
     _probes: list[_Probe] = field(default_factory=list)
     _leftovers: list[list[Tensor]] = field(default_factory=list)
     """For each backward since its last step that reached them, the norms of its gradients from
@@ -123,14 +126,6 @@ class WatchedOptimizer:
 
     def parameters(self) -> list[Tensor]:
         return [parameter for group in self.groups() for parameter in group["params"]]
-
-    def sample(self, now: float) -> None:
-        """The starting step is sampled."""
-        self.is_taken = True
-        if self._sampled is not None and self.num_steps > self._sampled[0]:
-            number, at = self._sampled
-            self.schedule.pass_time((now - at) / (self.num_steps - number))
-        self._sampled = (self.num_steps, now)
 
     @torch.no_grad()
     def before_backward(self) -> None:
@@ -224,6 +219,10 @@ class WatchedOptimizer:
             torch._foreach_sub_(old, [now for now, _, _ in entries])
             squares = torch.stack([norms_of(old), lengths]).square() * shares
             pack.add(squares.sum(1), _silently(totals.add_update))
+            short = [each for each in old if each.element_size() < _FULL_SIZE]
+            if short:
+                lost = torch.stack([(each == 0).float().mean() for each in short])
+                pack.add(lost, _judge_lost)
 
     def _uses_the_last(self) -> bool:
         """Whether it uses the gradients of the last backward, not some that were collected
@@ -237,6 +236,11 @@ class WatchedOptimizer:
     def _choose_probes(self) -> None:
         having = [p for p in self.parameters() if p.grad is not None]
         self._probes = [_Probe(p) for p in having[:: max(1, len(having) // _NUM_PROBES)]]
+
+
+def _judge_lost(shares: Any) -> Figures:
+    """Of weights in 16 bits: elements that an update left as they were, by rounding."""
+    return {"update_lost_share": float(np.median(shares))}
 
 
 def _silently(act: Callable[[Any], None]) -> Finish:

@@ -7,12 +7,7 @@ leaves the graph where `rsample` stays in it. A policy wants that, and computes 
 of the sample; a script that does not has cut off the distribution's parameters.
 """
 
-import re
-import sys
-from collections.abc import Iterator
 from functools import partial
-from inspect import CO_OPTIMIZED
-from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -24,12 +19,9 @@ from trackside.capture.dtypes import Array
 from trackside.capture.failures import Failures, guarded
 from trackside.capture.model.function_patches import FunctionPatch
 from trackside.capture.vitals.anatomy_facts import AnatomyFacts
+from trackside.capture.vitals.script_names import script_variables, weights_among
 
 _KINDS = (Bernoulli, Categorical, Normal)
-_NAMES = (r"advantages?|advs?", r"returns?|rets?|[RG]s?", r"rewards?")
-_WEIGHTS = [re.compile(rf"(\w+_)?({name})(_\w+)?") for name in _NAMES]
-"""Those that come first are nearest to what is multiplied."""
-_COSTS = re.compile(r"neg|cost|penalt|regret|minus", re.IGNORECASE)
 _NUM_BACKWARDS = 40
 """From the first on, that are compared."""
 _MOST_SCORES = 4096
@@ -83,7 +75,7 @@ class Policies:
         if not gradients:
             return
         per_sample = torch.cat([_of_samples(each) for each in gradients]).double().cpu().numpy()
-        for name, value in _weights_in(_frame_of_script()):
+        for name, value in weights_among(script_variables()):
             weight = _numbers(value)
             if weight is None or len(weight) != len(per_sample) or len(per_sample) < 3:
                 continue
@@ -102,39 +94,6 @@ def _sign(per_sample: Array, weight: Array) -> int:
     clear."""
     correlation = float(np.corrcoef(per_sample, weight)[0, 1])
     return 0 if abs(correlation) < _LEAST else -1 if correlation > 0 else 1
-
-
-def _frame_of_script() -> FrameType | None:
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and _is_of_library(str(frame.f_globals.get("__name__", ""))):
-        frame = frame.f_back
-    return frame
-
-
-def _is_of_library(module: str) -> bool:
-    return module.partition(".")[0] in ("torch", "trackside", "lightning", "accelerate")
-
-
-def _weights_in(frame: FrameType | None) -> Iterator[tuple[str, Any]]:
-    if frame is None:
-        return
-    known = _variables(frame)
-    known |= vars(known["self"]) if hasattr(known.get("self"), "__dict__") else {}
-    for pattern in _WEIGHTS:
-        for name, value in known.items():
-            if pattern.fullmatch(name) and not _COSTS.search(name):
-                yield name, value
-
-
-def _variables(frame: FrameType) -> dict[str, Any]:
-    found = frame.f_locals
-    known = dict(found)
-    # Before Python 3.13 a function's frame keeps what it gives here, and so all that is in it. One
-    # reference is the frame's and two are ours; with more, the script itself holds it.
-    is_copy = isinstance(found, dict) and bool(frame.f_code.co_flags & CO_OPTIMIZED)
-    if is_copy and sys.getrefcount(found) <= 3:
-        found.clear()
-    return known
 
 
 def _numbers(value: Any) -> Array | None:

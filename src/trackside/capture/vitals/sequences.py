@@ -11,12 +11,16 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from trackside.capture.vitals.pack import Figures, Pack
 
 _WHOLE = (torch.int64, torch.int32)
 _MOST_TENSORS = 4
 _MOST_TOKENS = 1 << 13
+_NEARLY_ALL = 0.99
+_LEFT_OUT = 2
+"""Tokens of a text: one may be its end."""
 _MOST_SCORES = 1 << 20
 """Of a batch: the best of more would take long to find."""
 
@@ -38,6 +42,8 @@ def measure_sequence(
 ) -> None:
     """`is_inside` is whether the model itself computes the loss: it is given the targets, too."""
     if target.is_floating_point():
+        return
+    if _measure_shorter(pack, tokens, target, ignored=ignored, is_inside=is_inside):
         return
     alike = [t for t in tokens if t.numel() == target.numel() <= _MOST_TOKENS]
     alike = [t for t in alike if t.shape == alike[0].shape and scores.dim() > 1]
@@ -64,6 +70,39 @@ def measure_sequence(
     pack.add(torch.stack(parts), judge)
 
 
+def _measure_shorter(
+    pack: Pack, tokens: Sequence[Tensor], target: Tensor, *, ignored: int, is_inside: bool
+) -> bool:
+    """Whether there are targets for all places but the last, as where a script compares
+    scores[:, :-1] with tokens[:, 1:]."""
+    count = target.numel()
+    fitting = [t for t in tokens if t.shape[0] * (t.shape[1] - 1) == count < _MOST_TOKENS]
+    fitting = [t for t in fitting if t.shape == fitting[0].shape]
+    if not fitting or any(t.numel() == count for t in tokens):
+        return False
+    shape, num_others = tuple(fitting[0].shape), len(tokens) - len(fitting)
+    wanted = functional.pad(target.reshape(shape[0], -1), (0, 1), value=ignored)
+
+    def judge(numbers: Any) -> Figures:
+        values = numbers.reshape(-1, *shape)
+        inputs = _without_masks(list(values[1:]))
+        if is_inside and num_others + len(inputs) > 1:
+            labels = [n for n, each in enumerate(inputs) if _is_next(each, values[0], ignored)]
+            inputs = [each for n, each in enumerate(inputs) if n not in labels[-1:]]
+        figures = {"tokens/num_inputs": float(num_others + len(inputs))}
+        for given in inputs:
+            figures |= _compare(given, values[0], None, ignored)
+        return figures
+
+    pack.add(torch.stack([wanted.reshape(-1), *(t.reshape(-1) for t in fitting)]), judge)
+    return True
+
+
+def _is_next(labels: Any, target: Any, ignored: int) -> bool:
+    """Whether targets are these labels, but for the first."""
+    return bool(((labels[:, 1:] == target[:, :-1]) | (target[:, :-1] == ignored)).all())
+
+
 def measure_padding(
     pack: Pack, tokens: Sequence[Tensor], mask: Tensor | None, num_targets: int
 ) -> None:
@@ -74,6 +113,8 @@ def measure_padding(
         if rows.shape[0] != num_targets or rows.numel() > _MOST_TOKENS:
             continue
         parts, shape = [rows.reshape(-1)], tuple(rows.shape)
+        if mask is not None and mask.shape == (shape[0], shape[1] + 1):
+            mask = mask[:, 1:]  # a token of the model's own stands in front
         if mask is not None and mask.shape == rows.shape:
             parts.append((mask if mask.dtype == torch.bool else mask < 0).reshape(-1).to(rows))
         pack.add(torch.stack(parts), partial(_judge_end, shape))
@@ -113,7 +154,10 @@ def _compare(tokens: Any, target: Any, predicted: Any, ignored: int) -> Figures:
     shifts.append(_share(target[:-1] == tokens[1:], counts[:-1]))
     figures = {"tokens/same_share": _share(target == tokens, counts)}
     figures["tokens/shifted_share"] = shifted = max(shifts)
-    if predicted is not None and shifted > 0.99:
+    figures["tokens/second_share"] = _share(target[:, :-2] == tokens[:, 2:], counts[:, :-2])
+    if shifts[0] > _NEARLY_ALL and not counts.all():
+        figures["tokens/heads_share"] = _heads(tokens, counts)
+    if predicted is not None and shifted > _NEARLY_ALL:
         right = predicted == target
         if shifts[0] < shifted:
             right, counts = right.T, counts.T
@@ -121,6 +165,19 @@ def _compare(tokens: Any, target: Any, predicted: Any, ignored: int) -> Figures:
             figures["tokens/last_accuracy"] = _share(right[:, -1], counts[:, -1])
             figures["tokens/other_accuracy"] = _share(right[:, :-1], counts[:, :-1])
     return figures
+
+
+def _heads(tokens: Any, counts: Any) -> float:
+    """Share of the texts that are trained on from their start to somewhere, and not beyond."""
+    differs = tokens[:, ::-1] != tokens[:, -1:]
+    run = np.where(differs.any(axis=1), differs.argmax(axis=1), tokens.shape[1])
+    lengths = tokens.shape[1] - np.where(run >= _LEFT_OUT, run, 0)  # without padding
+    found = []
+    for marks, length in zip(counts, lengths.tolist(), strict=True):
+        places = np.flatnonzero(marks[: max(length - 1, 0)])
+        is_head = len(places) > 0 and places[0] <= 1 and len(places) == places[-1] - places[0] + 1
+        found.append(is_head and length - 2 - int(places[-1]) >= _LEFT_OUT)
+    return float(np.mean(found))
 
 
 def _share(holds: Any, counts: Any) -> float:

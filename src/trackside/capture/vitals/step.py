@@ -48,8 +48,6 @@ class VitalsStep:
     """Seconds since the epoch."""
     schedule: Schedule | None = None
     """Set if the step's forward is sampled."""
-    spent: float = 0.0
-    """Seconds spent by vitals."""
     taken: Taken | None = None
 
     def take(self) -> Taken:
@@ -68,6 +66,12 @@ class RunningStep:
     def __init__(self) -> None:
         self.facts: tuple[int, ModeKeys, int, bool, int] | None = None
         """The first fields of the step; None while none runs."""
+        self.is_evaluated = False
+        """Whether its model was called in evaluation mode, without gradients."""
+        self.has_fresh_gradients = False
+        """Whether a backward has run since the last step of an optimizer."""
+        self.num_updates = 0
+        """Steps of optimizers, so far."""
         self.updated_at = 0.0
         """When an optimizer's step last ended, by `time.perf_counter`."""
         self._step: VitalsStep | None = None
@@ -76,6 +80,15 @@ class RunningStep:
         if self._step is None and self.facts is not None:
             self._step = VitalsStep(*self.facts)
         return self._step
+
+    @property
+    def current(self) -> VitalsStep | None:
+        """It, if something is recorded in it already."""
+        return self._step
+
+    def number(self) -> int:
+        """Of the step; -1 while none runs."""
+        return -1 if self.facts is None else self.facts[0]
 
     def end(self) -> VitalsStep | None:
         """It, if it was made."""

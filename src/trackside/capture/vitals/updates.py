@@ -19,8 +19,10 @@ from torch.optim.optimizer import (
 
 from trackside.capture.failures import Failures, guarded
 from trackside.capture.model.function_patches import FunctionPatch
+from trackside.capture.model.values import num_values_of
 from trackside.capture.vitals.anatomy_facts import AnatomyFacts
 from trackside.capture.vitals.optimizers import WatchedOptimizer
+from trackside.capture.vitals.schedule import Schedule
 from trackside.capture.vitals.step import RunningStep, VitalsStep
 
 
@@ -38,6 +40,8 @@ class Updates:
         self._num_optimizers = 0
         self._is_any_due = False
         self._scaler: weakref.ref[Any] | None = None
+        self._at_schedule: dict[int, dict[int, int]] = {}
+        """By optimizer, the steps of all when a schedule was last stepped for it."""
         self._wrapping = FunctionPatch()
         self._before: Any = None
         self._after: Any = None
@@ -51,6 +55,8 @@ class Updates:
         # `Tensor.backward` calls this one.
         wrap(torch.autograd, "backward", before=self._before_backward, after=self._after_backward)
         wrap(GradScaler, "scale", before=self._on_scaler)
+        for name in ("step", "unscale_", "get_scale"):  # the last, to divide by it oneself
+            wrap(GradScaler, name, before=self._on_unscaled)
         wrap(LRScheduler, "step", before=self._on_scheduler)
         wrap(ReduceLROnPlateau, "step", before=self._on_scheduler)
         self._listen(True)
@@ -72,6 +78,9 @@ class Updates:
     def _before_backward(self, *losses: Any, **__: Any) -> None:
         if self._running.facts is not None:
             self._facts.see_backward()
+            self._facts.rhythm.see_backward()
+            self._running.has_fresh_gradients = True
+            self._see_scale(losses)
             if self._facts.wants_graph:
                 self._read_graph(losses)
             if self._is_any_due:
@@ -80,6 +89,11 @@ class Updates:
     def _after_backward(self, *_: Any, **__: Any) -> None:
         if self._is_any_due:
             self._check_after_backward()
+
+    @guarded
+    def _see_scale(self, losses: tuple[Any, ...]) -> None:
+        if losses and self._scaler is None:
+            self._facts.texts.see_backward(losses[0])
 
     @guarded
     def _read_graph(self, losses: tuple[Any, ...]) -> None:
@@ -109,23 +123,23 @@ class Updates:
             self._end_update(optimizer, has_closure(args, kwargs))
         else:
             self._count(watched)
+        self._facts.rhythm.see_update()
+        self._running.has_fresh_gradients = False
+        self._running.num_updates += 1
         self._running.updated_at = time.perf_counter()
 
     @guarded
     def _begin_update(self, optimizer: Optimizer, with_closure: bool) -> None:
-        began = time.perf_counter()
         watched = self._watched(optimizer)
-        watched.sample(began)
+        watched.is_taken = True
         watched.keep_weights()
         step = self._running.get()
         if step is not None and not with_closure:
             self._take_gradients(step, watched)
-        watched.spent = time.perf_counter() - began
 
     @guarded
     def _end_update(self, optimizer: Optimizer, with_closure: bool) -> None:
         """With a closure the gradients exist when `step` returns, and not before."""
-        began = time.perf_counter()
         watched = self._watched(optimizer)
         step = self._running.get()
         if with_closure:
@@ -135,13 +149,13 @@ class Updates:
                 self._take_gradients(step, watched)
             taken = step.take()
             watched.take_update(taken.pack, taken.totals)
-            watched.schedule.spend(watched.spent + time.perf_counter() - began)
             watched.schedule.take(watched.num_steps)
         self._count(watched)
 
     @guarded
     def _count(self, watched: WatchedOptimizer) -> None:
         watched.count_step()
+        watched.last_step = max(watched.last_step, self._running.number())
         if watched.num_steps == 1:  # it may be gone before the next check
             self._facts.remember([watched])
         if watched.is_due != self._is_any_due:
@@ -167,7 +181,9 @@ class Updates:
     def _watched(self, optimizer: Optimizer) -> WatchedOptimizer:
         watched = self._known(optimizer)
         if watched is None:
-            watched = WatchedOptimizer(self._num_optimizers, weakref.ref(optimizer))
+            trained = (each for group in optimizer.param_groups for each in group["params"])
+            schedule = Schedule(num_values_of(trained))
+            watched = WatchedOptimizer(self._num_optimizers, weakref.ref(optimizer), schedule)
             self._num_optimizers += 1
             self._optimizers[id(optimizer)] = watched
             self._facts.see_optimizer(next(iter(watched.parameters()), None))
@@ -177,13 +193,37 @@ class Updates:
 
     @guarded
     def _on_scaler(self, scaler: Any, *_: Any, **__: Any) -> None:
+        self._facts.num_scaled += bool(getattr(scaler, "_enabled", True))
         if self._scaler is None or self._scaler() is not scaler:
             self._scaler = weakref.ref(scaler)
             self._facts.see_scaler(type(scaler).__name__)
 
+    def _on_unscaled(self, scaler: Any, *_: Any, **__: Any) -> None:
+        self._facts.is_ever_unscaled = True
+
     @guarded
     def _on_scheduler(self, scheduler: Any, *_: Any, **__: Any) -> None:
-        self._facts.see_scheduler(type(scheduler).__name__)
+        kind = type(scheduler).__name__
+        self._facts.see_scheduler(kind, getattr(scheduler, "last_epoch", None))
+        optimizer = getattr(scheduler, "optimizer", None)
+        if isinstance(optimizer, Optimizer) and self._is_idle(optimizer):
+            self._facts.see_idle_scheduler(kind, self._running.num_updates)
+
+    def _is_idle(self, optimizer: Optimizer) -> bool:
+        """Whether, since a schedule was last stepped for it, another optimizer has made updates of
+        its parameters, and it has made none."""
+        mine = self._known(optimizer)
+        counts = {id(each): each.num_steps for each in self.optimizers}
+        before = self._at_schedule.get(id(optimizer))
+        self._at_schedule[id(optimizer)] = counts
+        if before is None or mine is None or counts[id(mine)] > before.get(id(mine), 0):
+            return False
+        own = {id(parameter) for parameter in mine.parameters()}
+        return any(
+            each.num_steps > before.get(id(each), 0)
+            and any(id(parameter) in own for parameter in each.parameters())
+            for each in self.optimizers
+        )
 
 
 def has_closure(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

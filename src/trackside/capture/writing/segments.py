@@ -10,13 +10,14 @@ import os
 import struct
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache
 from typing import Any
 
 import numpy as np
 
 from trackside.capture.dtypes import RAW, STORED, Array
+from trackside.quick_dataclass import dataclass
 
 FORMAT = "trackside-segment-1"
 METADATA_KEY = "trackside"

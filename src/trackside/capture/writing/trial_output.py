@@ -10,6 +10,8 @@ import torch
 from trackside.capture.exceptions import SMDebugRuntimeError
 from trackside.capture.trial_layout import CLAIM, END_MARKER
 from trackside.errors import ObjectNotFound, StorageError
+from trackside.files import durable
+from trackside.files.permissions import BY_UMASK
 from trackside.settings import Settings
 from trackside.storage.locate import Location, locate
 
@@ -89,6 +91,17 @@ class TrialOutput:
             return True
         logger.warning("Another process writes to %r; this one saves nothing.", str(folder))
         return False
+
+    def put(self, name: str, text: str) -> None:
+        """A small file, also of a process that writes nothing else."""
+        folder = self.location.local
+        if folder is None:
+            place = self.location.child(name)
+            place.store.put(place.key, text.encode())
+            return
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        durable.write_bytes(path, text.encode(), mode=BY_UMASK, spends_ballast=False, lasts=False)
 
     def release(self) -> None:
         if self._claimed is not None:

@@ -7,7 +7,6 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Condition, RLock, Thread
 from types import TracebackType
@@ -24,6 +23,7 @@ from trackside.capture.writing.direct_output import DirectOutput
 from trackside.capture.writing.segment_folder import SegmentFolder
 from trackside.capture.writing.segments import StepRecord, record_size
 from trackside.capture.writing.upload import Uploader
+from trackside.quick_dataclass import dataclass
 from trackside.settings import Settings
 from trackside.storage.locate import Location, locate
 
@@ -35,6 +35,8 @@ of a day creates thousands of files, not tens of thousands.
 """
 _OLDEST = 10
 """Multiple of `age_seconds` at which that growth ends."""
+_PATIENT_GROWTH = 10
+"""The same as `_AGE_GROWTH`, up to `patient_seconds`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,9 @@ class WriterLimits:
     segment_bytes: int = 16 << 20
     age_seconds: float = 2.0
     """How long a record waits at most for others to share its segment, in a young run."""
+    patient_seconds: float = 0.0
+    """The same in a run ten times as old: for readers that look every few seconds, since each
+    segment costs them, and what uploads it, some milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,9 +272,7 @@ class SegmentWriter:
         if not self._waiting:
             return self._limits.age_seconds if self._folder.has_unsynced else None
         now = time.monotonic()
-        age = max(self._limits.age_seconds, (now - self._started) / _AGE_GROWTH)
-        age = min(age, self._limits.age_seconds * _OLDEST)
-        return max(0.0, self._oldest + age - now)
+        return max(0.0, self._oldest + oldest_age(self._limits, now - self._started) - now)
 
     def _take(self) -> tuple[list[StepRecord], int]:
         batch, size = [], 0
@@ -328,6 +331,13 @@ class SegmentWriter:
             self._num_lost += num_lost
         if first:
             logger.warning("Capture continues, but something was not saved: %s", error)
+
+
+def oldest_age(limits: WriterLimits, run_seconds: float) -> float:
+    """Seconds that a record waits at most in a run that is so old."""
+    patient = min(limits.patient_seconds, run_seconds / _PATIENT_GROWTH)
+    age = max(limits.age_seconds, run_seconds / _AGE_GROWTH, patient)
+    return min(age, limits.age_seconds * _OLDEST)
 
 
 def _staging(home: Path, target: Location, worker: str) -> Path:
