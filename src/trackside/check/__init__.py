@@ -1,0 +1,1 @@
+"""Reads a training script without running it: `trackside check`."""
