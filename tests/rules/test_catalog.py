@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 
 from tests.rules import write_catalog
+from trackside.curves.machine_curves import FIGURES
 from trackside.rules import catalog
 from trackside.rules.builtin import TensorRule
 from trackside.rules.catalog import UnknownRule, find
 from trackside.rules.checkup.checkup import PARTS
 from trackside.rules.parameters import build, parameters_of
 from trackside.rules.rule_classes import GROUPS
+from trackside.views.job import evidence
 
 PAGES = sorted((Path(__file__).parents[2] / "docs" / "rules").glob("*.md"))
 TENSOR_RULES = {
@@ -148,3 +150,41 @@ def test_listing_rules_and_diagnosing_loads_neither_numpy_nor_a_rule():
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout.split()
     assert not {"numpy", "trackside.rules.builtin", "trackside.rules.checkup.checkup"} & {*output}
+
+
+def documented_vitals() -> set[str]:
+    """Those of the table in docs/capture.md; `<module>` and its like are `*`."""
+    page = (Path(__file__).parents[2] / "docs" / "capture.md").read_text()
+    rows = re.findall(r"^\| (`[a-z_]+[^|]*) \|", page.partition("| `vitals/…` |")[2], re.MULTILINE)
+    found = set()
+    for row in rows:
+        first, *others = re.findall("`(.+?)`", row)
+        folder = first.rpartition("/")[0]
+        names = [
+            first,
+            *(each if "/" in each or not folder else f"{folder}/{each}" for each in others),
+        ]
+        found |= {re.sub("<.*>", "*", name) for name in names}
+    return found
+
+
+def test_what_a_finding_rests_on_is_saved():
+    vitals, tags = documented_vitals(), {figure.tag for figure in FIGURES}
+    for entry in catalog.entries().values():
+        for name in entry.rests_on:
+            kind, colon, figure = name.rpartition(":")
+            if name == evidence.TEXTS:
+                continue
+            if kind == "machine":
+                assert figure in tags, entry.name
+            elif colon:
+                assert kind in ("gradients", "weights", "activations"), entry.name
+            else:
+                assert name in vitals, entry.name
+
+
+def test_the_needs_of_a_rule_are_those_of_its_class():
+    for entry in catalog.entries().values():
+        rule = entry.load()
+        if entry.is_complete and issubclass(rule, TensorRule) and not entry.is_of_checkup:
+            assert entry.needs == build(rule, {}).needs(), entry.name

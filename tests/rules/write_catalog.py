@@ -9,6 +9,7 @@ from typing import Any
 from trackside.rules import catalog
 from trackside.rules.builtin import BuiltInRule, TensorRule
 from trackside.rules.checkup.vitals_rule import VitalsRule
+from trackside.rules.needs import Need
 from trackside.rules.parameters import InvalidParameters, build, parameters_of
 from trackside.rules.rule_classes import GROUPS
 
@@ -43,8 +44,23 @@ def _record(group: str, rule: type[BuiltInRule[Any]]) -> dict[str, Any]:
         "explains": rule.explains,
         "leaves_training_loss": rule.leaves_training_loss,
         "is_independent": rule.is_independent,
+        "explains_failure": rule.explains_failure,
         "ranks_before_if_at_start": rule.ranks_before_if_at_start,
+        "rests_on": rule.rests_on,
+        **_needs(rule),
     }
+
+
+def _needs(rule: type[BuiltInRule[Any]]) -> dict[str, Any]:
+    if not issubclass(rule, TensorRule) or issubclass(rule, VitalsRule) or not _can_build(rule):
+        return {}
+    return {"needs": [_short(need) for need in build(rule, {}).needs()]}
+
+
+def _short(need: Need) -> dict[str, Any]:
+    default = asdict(Need(need.collection))
+    given = {name: value for name, value in asdict(need).items() if value != default[name]}
+    return {"collection": need.collection, **given}
 
 
 def _watches(rule: type[BuiltInRule[Any]]) -> str:

@@ -3,8 +3,10 @@
 May be started again at any time: it takes over where its predecessor died.
 """
 
+import atexit
 import faulthandler
 import fcntl
+import gc
 import logging
 import math
 import os
@@ -20,6 +22,7 @@ from trackside.records.spec import JobSpec
 from trackside.rules.action.notifications import Notices
 from trackside.rules.watched_job import WatchedJob
 from trackside.settings import Settings, keep_files_private
+from trackside.system.wake_ups import WakeUps
 from trackside.system.worker import Worker
 
 logger = logging.getLogger("trackside.rules")
@@ -30,10 +33,14 @@ SPARE_CORES = 4
 """From so many on the evaluator stays on the last one, and off the caches of the others."""
 HANG_SECONDS = 1800.0
 """One that has not come round for so long hangs: reading a long trial again takes minutes."""
+_NEW_OBJECTS = 10_000
+"""Allocations between collections of garbage: the modules alone, which stay, make more."""
 
 
 def main(arguments: list[str]) -> int:
     root, nonce = arguments
+    gc.set_threshold(_NEW_OBJECTS)
+    atexit.register(gc.freeze)  # nothing is collected once more at the end
     keep_files_private()
     folder = JobFolder(Path(root))
     logging.basicConfig(
@@ -46,15 +53,16 @@ def main(arguments: list[str]) -> int:
         except BlockingIOError:
             logger.info("the job already has an evaluator")
             return 0
+        wake = WakeUps()
         evaluator_process.write_myself(folder.rules, nonce)
         step_back()
         with heartbeat(folder.rules):
-            evaluate(folder, Settings.load())
+            evaluate(folder, Settings.load(), wake)
         folder.rules.evaluator.unlink(missing_ok=True)
     return 0
 
 
-def evaluate(folder: JobFolder, settings: Settings) -> None:
+def evaluate(folder: JobFolder, settings: Settings, wake: WakeUps | None = None) -> None:
     spec = JobSpec.from_stored(folder.spec.read_bytes())
     job = WatchedJob(folder, spec, settings)
     notices = Notices(job)
@@ -64,7 +72,7 @@ def evaluate(folder: JobFolder, settings: Settings) -> None:
             # Rules may come to a job while it runs.
             notices.await_end(alarm.put_off, unless=lambda: evaluator_process.has_rules(job.spec))
         if evaluator_process.has_rules(job.spec):
-            _watch(job, notices, alarm)
+            _watch(job, notices, alarm, wake)
         if notices.is_wanted:
             notices.await_end(alarm.put_off)
             notices.ended()
@@ -74,7 +82,7 @@ def evaluate(folder: JobFolder, settings: Settings) -> None:
     folder.rules.notified.touch()
 
 
-def _watch(job: WatchedJob, notices: Notices, alarm: "Alarm") -> None:
+def _watch(job: WatchedJob, notices: Notices, alarm: "Alarm", wake: WakeUps | None) -> None:
     # Of a job without rules only the end is published: that takes a tenth of the memory.
     from trackside.rules.action.action_taker import ActionTaker
     from trackside.rules.evaluation.evaluator import Evaluator
@@ -82,7 +90,7 @@ def _watch(job: WatchedJob, notices: Notices, alarm: "Alarm") -> None:
 
     actions, publisher = ActionTaker(job), Publisher(job)
     publisher.start()
-    evaluator = Evaluator(job, actions, notices)
+    evaluator = Evaluator(job, actions, notices, wake)
     try:
         evaluator.run(alarm.put_off)
     finally:

@@ -5,34 +5,15 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import ClassVar, Generic, TypeVar
 
 from trackside.records.finding import Finding
+from trackside.rules.needs import Need as Need
 from trackside.rules.rule_kinds import Kind
-from trackside.rules.saved.evidence import Evidence, Selection
+from trackside.rules.saved.evidence import Evidence
+from trackside.storage.locate import Location
 
 E = TypeVar("E")
-
-
-@dataclass(frozen=True, slots=True)
-class Need:
-    """Tensors a rule wants saved: a collection, and what of it."""
-
-    collection: str
-    include_regex: str = ""
-    """For a collection that is not one of the hook's own."""
-    reductions: tuple[str, ...] = ()
-    """The stored figures that are enough ("abs_mean"); none: the values themselves."""
-    save_interval: int = 500
-    is_optional: bool = False
-    """The rule sees more with it, and works without."""
-
-    @property
-    def selection(self) -> Selection:
-        if self.include_regex:
-            return Selection((self.collection,), (self.include_regex,))
-        return Selection((self.collection,))
 
 
 class BuiltInRule(ABC, Generic[E]):
@@ -51,8 +32,14 @@ class BuiltInRule(ABC, Generic[E]):
     is_independent: ClassVar[bool] = False
     """A mistake of its own, whatever else is wrong: no consequence, unless another rule's
     `explains` names it."""
+    explains_failure: ClassVar[bool] = False
+    """Its finding is why the job failed: the failure is no problem besides it."""
     ranks_before_if_at_start: ClassVar[str] = ""
     """The name of the rule that it comes before when found at step 0."""
+    rests_on: ClassVar[tuple[str, ...]] = ()
+    """What shows its finding best, besides the loss: names of vitals (`*` is any name), heat maps
+    ("gradients:l2": a kind of tensors and its figure) and figures of the machine ("machine:TAG").
+    """
 
     @classmethod
     def name(cls) -> str:
@@ -78,6 +65,11 @@ class TensorRule(BuiltInRule[Evidence]):
 
     is_of_worker: ClassVar[bool] = True
     """What one worker saved is judged by itself. Otherwise only the first one's is checked."""
+
+    def check_before_start(self, place: Location) -> Iterable[Finding]:
+        """Judge a job that has saved no tensor yet, by what else is at the trial's place. Called
+        now and then until there is one."""
+        return ()
 
     def needs(self) -> tuple[Need, ...]:
         """What must be saved for it; depends on the parameters."""

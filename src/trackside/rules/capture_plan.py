@@ -3,14 +3,13 @@ and at which steps."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum, auto
+from typing import Any
 
 from trackside.capture.selection.collection import BUILT_IN_PATTERNS, NEVER_REDUCED, CollectionKeys
 from trackside.records.spec import Collection, DebugHook, JobSpec, RuleConfiguration
 from trackside.rules import catalog
-from trackside.rules.builtin import Need, TensorRule
-from trackside.rules.checkup.checkup import Checkup
-from trackside.rules.parameters import InvalidParameters, build
-from trackside.rules.tensor.progress import StalledTrainingRule
+from trackside.rules.needs import Need
+from trackside.rules.parameters import InvalidParameters, build, has_own
 
 _LOSSES = Need(CollectionKeys.LOSSES)
 _LOSS_INPUTS = r"_input_\d+$"
@@ -23,6 +22,9 @@ _FIGURES = {"save_steps": f"{_FIRST},{_EARLY}", "save_interval": "50"}
 layer does: once in 50 steps is not noticeable."""
 _VALUES = {"save_steps": "0,1,2,5,10,20,50,100", "save_interval": "200"}
 """Whole tensors are copied and stored."""
+
+
+ALL_RULES = ("Checkup", "StalledTrainingRule")
 
 
 class Pace(Enum):
@@ -65,12 +67,22 @@ def needs_of(rule: RuleConfiguration) -> tuple[Need, ...]:
     if not rule.is_built_in:
         return (_LOSSES,)
     try:
-        made = build(catalog.find(rule.invokes), rule.parameters)
+        entry = catalog.find_entry(rule.invokes)
+        needs = _needs(entry, rule.parameters)
     except catalog.UnknownRule:
         return (_LOSSES,)
     except InvalidParameters:
         return ()  # `validation` reports it
-    return (made.needs() or (_LOSSES,)) if isinstance(made, TensorRule) else ()
+    return () if entry.is_profiler_rule else needs or (_LOSSES,)
+
+
+def _needs(entry: catalog.Entry, parameters: Mapping[str, str]) -> tuple[Need, ...]:
+    """By the catalog if that is all there is to know: importing the rules takes longer than all
+    else that starts a job."""
+    if not has_own(parameters) and entry.is_complete and not entry.is_of_checkup:
+        return entry.needs
+    made: Any = build(entry.load(), parameters)
+    return () if entry.is_profiler_rule else tuple(made.needs())
 
 
 def unsaved(spec: JobSpec) -> Iterator[str]:
@@ -94,7 +106,7 @@ def all_rules() -> list[str]:
     SageMaker's own rules have thresholds that must be chosen for the model, and fire on many
     healthy runs; users configure them by name.
     """
-    return [Checkup.name(), StalledTrainingRule.name()]
+    return [*ALL_RULES]
 
 
 def _beside(need: Need) -> tuple[str, ...]:

@@ -5,13 +5,14 @@ the classes; a test fails while the two differ.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from trackside.quick_dataclass import dataclass
+from trackside.rules.needs import Need
 from trackside.rules.parameters import Parameter
 from trackside.rules.rule_kinds import Kind
 
@@ -42,12 +43,16 @@ class Entry:
     is_complete: bool
     """It can be used without giving any parameter."""
     parameters: tuple[Parameter, ...]
+    needs: tuple[Need, ...]
+    """Of the rule with default parameters; those of the check-up come with it."""
     advice: str
     kind: Kind
     explains: tuple[str, ...]
     leaves_training_loss: bool
     is_independent: bool
+    explains_failure: bool
     ranks_before_if_at_start: str
+    rests_on: tuple[str, ...]
 
     @property
     def summary(self) -> str:
@@ -105,7 +110,9 @@ def _entry(record: dict[str, Any]) -> Entry:
             **record,
             "kind": Kind(record["kind"]),
             "explains": tuple(record["explains"]),
+            "rests_on": tuple(record["rests_on"]),
             "parameters": tuple(_parameters(record["parameters"])),
+            "needs": tuple(_needs(record.get("needs", ()))),
         }
     )
 
@@ -116,3 +123,8 @@ def _parameters(records: list[dict[str, Any]]) -> Iterator[Parameter]:
         yield Parameter(
             **{**each, "default": tuple(default) if isinstance(default, list) else default}
         )
+
+
+def _needs(records: Iterable[dict[str, Any]]) -> Iterator[Need]:
+    for each in records:
+        yield Need(**{**each, "reductions": tuple(each.get("reductions", ()))})

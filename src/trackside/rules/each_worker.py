@@ -11,6 +11,7 @@ from typing import Any
 from trackside.records.finding import Finding
 from trackside.rules.builtin import BuiltInRule, Need, TensorRule
 from trackside.rules.saved.evidence import Evidence
+from trackside.storage.locate import Location
 
 _MOST_NAMED = 4
 
@@ -42,6 +43,9 @@ class EachWorker(TensorRule):
     def files(self, evidence: Evidence) -> Mapping[str, bytes]:
         return next(iter(self._rules.values()), self._unused).files(evidence)
 
+    def check_before_start(self, place: Location) -> Iterable[Finding]:
+        return self._unused.check_before_start(place)
+
     def check(self, evidence: Evidence) -> Iterable[Finding]:
         workers = evidence.workers()
         if len(workers) < 2:
@@ -69,6 +73,8 @@ class EachWorker(TensorRule):
 def _with_workers(
     finding: Finding, reporter: str, workers: Sequence[str], num_workers: int
 ) -> Finding:
+    if finding.worker:  # the rule has looked at all of them, and names one
+        return finding
     if len(workers) == num_workers:
         return replace(finding, message=f"{finding.message} So at all {num_workers} workers.")
     if len(workers) > 1:

@@ -4,11 +4,11 @@ import dataclasses
 import difflib
 import re
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from trackside.capture.modes import ModeKeys
+from trackside.quick_dataclass import dataclass
 
 _SET_BY_THE_PLATFORM = re.compile(
     r"rule_to_invoke|base_trial|other_trials?(_\d+)?|action_json|scan_interval_us"
@@ -30,6 +30,11 @@ class Parameter:
     type: str
     default: Any
     doc: str
+
+
+def has_own(parameters: Iterable[str]) -> bool:
+    """Whether any of them, by name, is the rule's and not the platform's."""
+    return not all(_SET_BY_THE_PLATFORM.fullmatch(name) for name in parameters)
 
 
 class InvalidParameters(ValueError):

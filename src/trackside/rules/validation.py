@@ -6,7 +6,7 @@ from trackside.errors import Violation
 from trackside.records.spec import JobSpec, RuleConfiguration
 from trackside.rules import catalog
 from trackside.rules.custom import rule_source
-from trackside.rules.parameters import InvalidParameters, build
+from trackside.rules.parameters import InvalidParameters, build, has_own
 
 
 def violations(spec: JobSpec) -> Iterator[Violation]:
@@ -34,7 +34,9 @@ def parameter_violations(rule: RuleConfiguration) -> Iterator[Violation]:
         yield Violation(".rule_to_invoke", None, advice)
     elif rule.is_built_in:
         try:
-            build(catalog.find(rule.invokes), rule.parameters)
+            entry = catalog.find_entry(rule.invokes)
+            if has_own(rule.parameters) or not entry.is_complete:
+                build(entry.load(), rule.parameters)
         except catalog.UnknownRule as unknown:
             if rule.invokes not in rule_source.installed():
                 yield Violation(".rule_to_invoke", rule.invokes, str(unknown))

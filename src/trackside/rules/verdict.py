@@ -1,12 +1,13 @@
 """Rules on what a job has saved so far, asked once: no process, no files, no actions."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
 from trackside.capture.trial import Trial
+from trackside.quick_dataclass import dataclass
 from trackside.records.finding import Finding
 from trackside.rules.builtin import BuiltInRule, TensorRule
 from trackside.rules.custom.rule_loop import CustomJudge

@@ -7,6 +7,7 @@ from pathlib import Path
 from trackside.coordination.choose import coordination_of
 from trackside.coordination.coordination import Request
 from trackside.coordination.host_files import files_of, record_of
+from trackside.records.death import Cause, may_try_again
 from trackside.records.finding import RuleKey
 from trackside.records.hosts import Phase
 from trackside.records.job_updates import with_updates
@@ -63,9 +64,12 @@ class WatchedJob:
 
     @property
     def _may_start_again(self) -> bool:
-        """Whether the lead may still decide on another attempt."""
-        is_running = self.history.state.status is Status.IN_PROGRESS
-        return is_running and self.attempt < self.spec.max_attempts
+        """Whether the lead may still decide on another attempt, after some of the ways to end."""
+        if self.history.state.status is not Status.IN_PROGRESS:
+            return False
+        earlier, most = self.history.earlier_deaths, self.spec.max_attempts
+        ways = (Cause.SIGNAL, Cause.NODE_LOST)
+        return any(may_try_again(cause, earlier, most) for cause in ways)
 
     @property
     def was_stopped(self) -> bool:

@@ -1,5 +1,6 @@
 """The course of a training for tests of rules on vitals, written as a hook would write it."""
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -95,10 +96,17 @@ def course(
     weights: Any = None,
     gradients: Any = None,
     num_steps: int = STEPS,
+    ranks: Sequence[Mapping[str, Any]] = (),
+    last_batch: tuple[int, float] | None = None,
 ) -> Any:
     """A figure is a number, or a function of the step; None leaves it out. Every 20 steps there
     is an evaluation, where one of its figures is given. `weights` and `gradients` give, by name
-    and step, l2, max and min, and l2 and abs_mean."""
+    and step, l2, max and min, and l2 and abs_mean. `ranks` are the files of all of them.
+    `last_batch` is the size and the loss of a second batch of each evaluation."""
+    for rank in ranks:
+        file = folder / "ranks" / f"{rank['worker']}.json"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(rank))
     writer = SegmentWriter(str(folder), "worker_0", home=folder)
     manager = CollectionManager()
     manager.get("vitals").include(["^vitals/"])
@@ -119,6 +127,10 @@ def course(
         if evaluated and step % 20 == 19:
             writer.add(_record(number, "EVAL", mode_step, step, evaluated, evaluation_loss))
             number, mode_step = number + 1, mode_step + 1
+            if last_batch is not None:
+                figures, value = {"batch_size": last_batch[0]}, last_batch[1]
+                writer.add(_record(number, "EVAL", mode_step, step, figures, lambda _, v=value: v))
+                number, mode_step = number + 1, mode_step + 1
     writer.close(end_marker=True)
     return create_trial(str(folder))
 

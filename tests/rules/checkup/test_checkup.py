@@ -1,18 +1,31 @@
 """Each rule on vitals fires on its own mistake and on no other, and on nothing that is healthy."""
 
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.rules.checkup.course import MODEL, STEPS, course, flat, found
+from tests.rules.checkup.rank_files import of_ranks
+from tests.rules.checkup.sensitivity import vitals_of
 from tests.rules.recording import judge
 from trackside.rules.checkup.checkup import PARTS, Checkup
 from trackside.rules.checkup.diagnosis import diagnose
+from trackside.rules.checkup.finetuning_use import AdaptersNotTrained, FineTuningRate
+from trackside.rules.checkup.hang import Hang
 from trackside.rules.checkup.layers import DeadLayer, FadingGradient
+from trackside.rules.checkup.loss_terms import LossWithoutBound
 from trackside.rules.checkup.loss_use import OutputRangeTooNarrow
+from trackside.rules.checkup.model_design import FrozenByMistake
+from trackside.rules.checkup.model_outputs import TemperatureTooHigh
+from trackside.rules.checkup.modes_use import EvaluationInTrainingMode
+from trackside.rules.checkup.onlooker_use import TargetNetworkFixed
+from trackside.rules.checkup.optimizing import OptimizerOfAnotherModel, ParametersNotOptimized
 from trackside.rules.checkup.outcomes import LossRising, NothingLearnt
+from trackside.rules.checkup.rank_death import RankDied
 from trackside.rules.checkup.update_use import UpdateLost
+from trackside.rules.saved.evidence import Evidence
 
 
 def model(**changes: Any) -> dict[str, Any]:
@@ -59,7 +72,78 @@ TEN_CLASSES = {
     "target/num_values": 10,
 }
 
+OUT_OF_BOUNDS = "Target 10 is out of bounds."
 OUTPUT = {"loss": "cross_entropy", "activation": "softmax", "axis": 0, "size": 32}
+SAVED = {"action": "save", "what": "file", "step": 100, "path": "checkpoints/last.pt"}
+SAVED |= {"holds": ["model", "optimizer"]}
+LOADED = {**SAVED, "action": "load", "step": -1}
+WEIGHTS = {"action": "load", "what": "model", "step": -1, "type": "Net", "is_trained": True}
+WEIGHTS |= {"num_keys": 4, "num_matched": 4}
+MOMENTUM: dict[str, Any] = {"optimizers": optimizer(momentum=0.9)}
+PREFIXED = {**WEIGHTS, "num_matched": 2, "num_missing": 2, "prefix": "module."}
+PREFIXED["num_learnt_missing"] = 2
+"""Checkpoints, and a model that is given the state in them."""
+RESUMED: dict[str, Any] = {"first_step": 150}
+BROUGHT = {**WEIGHTS, "what": "optimizer", "rates": [0.1, 0.02]}
+"""An optimizer that is given its state, and with it a lower rate."""
+CONTINUED: dict[str, Any] = {
+    "path": "/opt/ml/input/data/before/last.pt",
+    "script": "train.py",
+    "is_same_script": True,
+    "data": [960],
+    "first": {
+        "input/fingerprint": [[step, 1000 + step] for step in range(8)],
+        "learning_rate/0": [[step, 0.1] for step in range(8)],
+    },
+    "last": {
+        "loss_term/0.cross_entropy": [[step, 2.3 * 0.985**200] for step in range(180, 200)],
+        "gradient_norm": [[step, 1 + 0.3 * (step % 7)] for step in range(180, 200)],
+        "learning_rate/0": [[step, 0.1] for step in range(180, 200)],
+    },
+}
+"""What lay beside a checkpoint that an earlier job wrote."""
+SAME_DATA: dict[str, Any] = {
+    "num_samples": 960,
+    "batch_size": 32,
+    "num_passes": 10,
+    "num_batches": 300,
+}
+SAME_DATA |= {"num_trained": 300, "sampler": "RandomSampler"}
+ON_ITS_COURSE = {"loss_term/0.cross_entropy": lambda step: 2.3 * 0.985 ** (200 + step)}
+ON_ITS_COURSE |= {"input/fingerprint": lambda step: 5000 + step}
+
+
+FOLLOWING = {
+    "type": "Net",
+    "num_evaluations": 6,
+    "num_changes": 5,
+    "is_copy": True,
+    "has_statistics": True,
+}
+"""A copy that is evaluated, whose weights follow the trained ones."""
+EVALUATED = [*MODEL["forwards"], {"training": False, "grad": False, "count": 60}]
+
+
+def remarked(rule: str, message: str = "So.", **changes: Any) -> dict[str, Any]:
+    """The ordinary model, of a script whose text shows a mistake."""
+    return model(remarks=[{"rule": rule, "place": "train.py:9", "message": message}], **changes)
+
+
+def added_up(backwards: dict[str, int]) -> list[dict[str, Any]]:
+    return [{**optimizer()[0], "backwards_per_step": backwards}]
+
+
+def continued(*later: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    """The anatomy of a job that goes on with what another one has trained."""
+    file = {**LOADED, "path": CONTINUED["path"]}
+    return model(
+        loaders=[SAME_DATA],
+        checkpoints=[file, WEIGHTS, *later, SAVED],
+        continued={**CONTINUED, **changes},
+        **MOMENTUM,
+    )
+
+
 PAIR = {"first": "Net_a.weight", "second": "Net_b.weight", "widths": [16, 16, 16]}
 """By the graph of the loss."""
 
@@ -78,13 +162,122 @@ ONE_PASS: dict[str, Any] = {
 }
 ONE_PASS |= {"num_trained": STEPS, "sampler": "SequentialSampler", "values_per_sample": 16}
 TINY = {**ONE_PASS, "num_samples": 160, "num_passes": 60}
+HELD_OUT = {"num_samples": 240, "batch_size": 32, "num_passes": 1, "num_batches": 8}
+HELD_OUT |= {"num_evaluated": 8}
+UNSHUFFLED = {"sampler": "SequentialSampler", "num_passes": 10, "num_altered_starts": 9}
+FROZEN_NORM = {"name": "norm", "type": "BatchNorm1d", "momentum": 0.1, "training": True}
+FROZEN_NORM |= {"statistics_moved": 0.8}
+FROZEN = {"requires_grad": False}
+WITH_NORM = [
+    *parameters(a=FROZEN)[:1],
+    {**MODEL["parameters"][0], **FROZEN, "name": "Net_norm.weight", "shape": [16], "numel": 16},
+    *parameters()[1:],
+]
+ZERO = {**MODEL["parameters"][0], "ever_had_gradient": False, "is_zero": True}
+"""A layer and its norm, frozen after they were trained, below one that is trained."""
 FADING: dict[str, Any] = {
     "anatomy": model(parameters=[{**parameters()[0], "name": f"Net_{n}.weight"} for n in "abc"]),
     "weights": moving,
     "gradients": lambda name, step: (10.0 ** (3 * ord(name[0]) - 300), 1e-9),
 }
 
+TEXT: dict[str, Any] = {
+    "model": "LlamaForCausalLM",
+    "is_pretrained": True,
+    "num_batches": 3,
+    "num_rows": 24,
+    "num_tokens": 700,
+    "num_trained": 260,
+    "num_shifted_1": 260,
+    "num_compared_0": 260,
+    "num_compared_1": 260,
+    "num_compared_2": 250,
+    "num_ends_trained": 24,
+    "num_prompt_tokens": 170,
+    "num_evaluated": 16,
+    "widths": [30],
+}
+"""Of an ordinary fine-tuning, as seen in its first batches."""
+
+
+def text(**changes: Any) -> dict[str, Any]:
+    return {"anatomy": model(text={**TEXT, **changes})}
+
+
+def adapted(
+    *, base: dict[str, Any], factors: dict[str, Any], rate: float = 2e-4, **changes: Any
+) -> dict[str, Any]:
+    """A linear layer with an adapter, in the layout of PEFT."""
+    names = {"q.base_layer.weight": base, "q.lora_A.d.weight": factors}
+    names["q.lora_B.d.weight"] = factors
+    made = [{**parameters()[0], "name": f"Net_{n}", **each} for n, each in names.items()]
+    adamw = [{**MODEL["optimizers"][0], "type": "AdamW", "groups": [{"lr": rate}]}]
+    return {"anatomy": model(parameters=made, optimizers=adamw, **changes)}
+
+
+SUMMED = {**MODEL["losses"][0], "reduction": "sum", "is_objective": True}
+RIVALS = model(
+    models=["Generator", "Discriminator"],
+    optimizers=[*optimizer(), {**optimizer()[0], "index": 1}],
+    losses=loss_facts("binary_cross_entropy_with_logits"),
+)
+TARGET_NETWORK = {
+    "name": "target_net",
+    "type": "Net",
+    "num_calls": 300,
+    "num_checked": 256,
+    "is_copy": True,
+}
+
+
+def weighted(weights: list[float], counts: list[int]) -> list[dict[str, Any]]:
+    return [{**MODEL["losses"][0], "weights": weights, "class_counts": counts}]
+
+
+LEFT_OUT = {"optimizer": None, "requires_grad": False, "ever_had_gradient": False}
 WRONG: dict[str, dict[str, Any]] = {
+    "Crash": {"anatomy": model(crash={"error": "IndexError", "message": OUT_OF_BOUNDS})},
+    "UnequalSteps": {"ranks": of_ranks(updates=lambda rank, number: number if rank == 0 else 0)},
+    "ReplicasDiffer": {
+        "ranks": of_ranks(hashes=lambda rank, number, place: rank == 2 and place == 1)
+    },
+    "AveragedRanksDiffer": {
+        "ranks": of_ranks(
+            facts=lambda rank: {"num_called": 0, "group": []},
+            roles=("own", "own", "buffer"),
+            hashes=lambda rank, number, place: rank == 2 and place == 1,
+        )
+    },
+    "BuffersNotShared": {
+        "ranks": of_ranks(facts=lambda rank: {"keeps_buffers": True}),
+        "evaluation": {"batch_size": 100},
+    },
+    "SameDataOnRanks": {"ranks": of_ranks(fingerprint=lambda rank, number: number)},
+    "SlowRank": {"ranks": of_ranks(own=lambda rank: 0.02 if rank == 1 else 0.005)},
+    "NothingSupervised": text(num_trained=0, num_shifted_1=0, num_compared_1=0),
+    "TargetsShiftedWrongly": text(num_shifted_1=9, num_shifted_2=250),
+    "TemplateMisused": text(num_doubled_starts=24),
+    "EndNeverTrained": text(num_ends_trained=0, num_ends_masked=24, is_pad_end=True),
+    "PaddingAttended": text(num_padded_left=20),
+    "NewTokensNotTrained": text(num_blank_tokens=6),
+    "AdaptersNotTrained": adapted(base=LEFT_OUT, factors=LEFT_OUT),
+    "LossScaledWrongly": {
+        "anatomy": model(
+            text={**TEXT, "scales": [1.0] * 12},
+            optimizers=[{**MODEL["optimizers"][0], "backwards_per_step": {"4": 3}}],
+        )
+    },
+    "PromptTrained": text(num_prompt_trained=170),
+    "AnswersCutOff": text(num_cut=20, num_ends_trained=4),
+    "PackedTextsMixed": text(num_packed=24),
+    "BaseNotFrozen": adapted(base={}, factors={}),
+    "FineTuningRate": {
+        "anatomy": model(
+            text=TEXT,
+            optimizers=[{**MODEL["optimizers"][0], "type": "AdamW", "groups": [{"lr": 5e-4}]}],
+        ),
+        "vitals": {"learning_rate/0": 5e-4},
+    },
     "OptimizerNotStepping": {"anatomy": model(optimizers=[]), "loss": flat, "weights": still},
     "OptimizerOfAnotherModel": {
         "anatomy": model(parameters=parameters(a={"optimizer": None}, b={"optimizer": None})),
@@ -138,6 +331,170 @@ WRONG: dict[str, dict[str, Any]] = {
         "weights": lambda name, step: (still if name == "a.weight" else moving)(name, step),
         "gradients": lambda name, step: (1.0, 0.01),
     },
+    "DropoutInEvaluation": {"anatomy": model(dropped_in_evaluation={"train.py:14": 30})},
+    "BatchNormStatistics": {
+        "anatomy": model(
+            modules=[*MODEL["modules"], {"name": "n", "type": "BatchNorm1d", "momentum": 0.001}],
+            forwards=[*MODEL["forwards"], {"training": False, "grad": False, "count": 30}],
+        )
+    },
+    "ClippedAfterStep": {"anatomy": model(num_clipped_late=STEPS)},
+    "ScaleNotRemoved": {"anatomy": model(grad_scaler="GradScaler", num_scaled=STEPS)},
+    "Float16Overflow": {
+        "anatomy": model(autocast="float16"),
+        "vitals": {"gradient_norm": lambda step: 2.0 if step < 40 else math.inf},
+        "loss": lambda step: 2.3 - 0.01 * step if step < 41 else math.nan,
+    },
+    "SameOrderEachEpoch": {
+        "anatomy": model(
+            loaders=[{**TINY, "sampler": "RandomSampler", "num_same_starts": 59}],
+        ),
+        "vitals": {"input/fingerprint": lambda step: 1000 + step % 5},
+    },
+    "AccumulationInverted": {
+        "anatomy": model(
+            loaders=[ONE_PASS],
+            optimizers=[{**optimizer()[0], "num_steps": 225}],
+            rhythm={"num_single": 150, "num_double": 75, "gaps": {"2": 74, "0": 1}},
+        )
+    },
+    "WeightsUntied": {
+        "anatomy": model(parameters=parameters(b={"copied_from": "Net_a.weight"})),
+        "weights": lambda name, step: (9.0 + (0.01 if "a." in name else 0.02) * step, 0.2, -0.2),
+    },
+    "IteratorUsedUp": {
+        "anatomy": model(loaders=[ONE_PASS, {**HELD_OUT, "num_used_up": 4}]),
+        "evaluation": {"batch_size": lambda step: 50 if step < 60 else None},
+    },
+    "SamplesNeverDrawn": {
+        "anatomy": model(loaders=[{**TINY, "num_samples": 180, "drops_last": True}])
+    },
+    "StaleCopyEvaluated": {
+        "anatomy": model(
+            evaluated=[{"type": "Net", "num_evaluations": 5, "num_changes": 0, "is_copy": True}]
+        )
+    },
+    "AutocastWithoutEffect": {"anatomy": model(precision={"num_asked": 50, "num_full": 100})},
+    "LabelsShuffledApart": {
+        "anatomy": model(
+            remarks=[{"rule": "LabelsShuffledApart", "place": "train.py:9", "message": "Apart."}]
+        ),
+        "loss": flat,
+    },
+    "FreezeNeverCalled": {
+        "anatomy": model(
+            remarks=[{"rule": "FreezeNeverCalled", "place": "train.py:9", "message": "Never."}]
+        )
+    },
+    "MetricMiscomputed": {"anatomy": remarked("MetricMiscomputed", forwards=EVALUATED)},
+    "WorstWeightsKept": {
+        "anatomy": remarked("WorstWeightsKept", forwards=EVALUATED),
+        "evaluation_loss": lambda step: 2 - step / STEPS,
+    },
+    "AugmentedAlike": {"anatomy": remarked("AugmentedAlike", loaders=[SAME_DATA])},
+    "ScheduleInOtherUnits": {
+        "anatomy": remarked(
+            "ScheduleInOtherUnits",
+            "CosineAnnealingLR of line 3 counts epochs.",
+            loaders=[SAME_DATA],
+            schedulers=[{"name": "CosineAnnealingLR", "num_steps": STEPS}],
+        )
+    },
+    "ScheduleBeforeOptimizer": {
+        "anatomy": remarked(
+            "ScheduleBeforeOptimizer",
+            optimizers=optimizer(initial_lr=1.0),
+            schedulers=[{"name": "StepLR", "num_steps": 10}],
+        )
+    },
+    "ScheduleOfAnotherOptimizer": {
+        "anatomy": model(schedulers=[{"name": "StepLR", "num_steps": 12, "num_idle": 9}])
+    },
+    "TimeDrawnAgain": {"anatomy": remarked("TimeDrawnAgain")},
+    "NoiseNotAdded": {"anatomy": remarked("NoiseNotAdded"), "loss": flat},
+    "TemperatureOnOneSide": {
+        "anatomy": remarked("TemperatureOnOneSide", losses=loss_facts("kl_div"))
+    },
+    "ScheduleNeverStepped": {"anatomy": remarked("ScheduleNeverStepped")},
+    "MeanOfMeans": {
+        "anatomy": remarked("MeanOfMeans", forwards=EVALUATED),
+        "evaluation_loss": lambda step: 0.5,
+        "last_batch": (3, 9.0),
+    },
+    "AverageMisweighted": {
+        "anatomy": model(evaluated=[{**FOLLOWING, "followed": 0.04, "behind": 90.0}])
+    },
+    "FrozenNormsDrift": {
+        "anatomy": model(
+            modules=[*MODEL["modules"], FROZEN_NORM],
+            parameters=WITH_NORM,
+            forwards=EVALUATED,
+        )
+    },
+    "EvaluationAugmented": {
+        "anatomy": model(loaders=[ONE_PASS, {**HELD_OUT, **UNSHUFFLED}]),
+        "evaluation": {"batch_size": 50},
+    },
+    "TargetWithGradients": {
+        "anatomy": remarked(
+            "TargetWithGradients", forwards=[{"training": True, "grad": True, "count": 2 * STEPS}]
+        )
+    },
+    "AccumulationMiscounted": {
+        "anatomy": remarked("AccumulationMiscounted", optimizers=added_up({"4": 40, "1": 10}))
+    },
+    "AccumulationNotDivided": {
+        "anatomy": remarked(
+            "AccumulationNotDivided",
+            optimizers=added_up({"4": 50}),
+            losses=[{**MODEL["losses"][0], "is_objective": True}],
+        )
+    },
+    "MaskNotUsed": {"anatomy": remarked("MaskNotUsed")},
+    "CopyNotMade": {"anatomy": remarked("CopyNotMade")},
+    "AverageLeftIn": {
+        "anatomy": remarked(
+            "AverageLeftIn", forwards=[{"training": False, "grad": False, "count": 60}]
+        )
+    },
+    "AdapterMergedTwice": {
+        "anatomy": remarked(
+            "AdapterMergedTwice", forwards=[{"training": False, "grad": False, "count": 60}]
+        )
+    },
+    "WorkersSeededAlike": {
+        "anatomy": model(
+            loaders=[{**ONE_PASS, "num_passes": 3, "num_workers": 2}],
+            remarks=[{"rule": "WorkersSeededAlike", "place": "train.py:9", "message": "Alike."}],
+        )
+    },
+    "SamplerWeightsReversed": {
+        "anatomy": model(
+            loaders=[
+                {**ONE_PASS, "sampler": "WeightedRandomSampler", "is_weighted_by_counts": True}
+            ]
+        )
+    },
+    "FewDistinctSamples": {
+        "anatomy": model(loaders=[ONE_PASS]),
+        "vitals": {"input/new_share": lambda step: float(step == 0)},
+    },
+    "TrainedOnEvaluationData": {
+        "vitals": {"input/new_share": lambda step: float(step < 15)},
+        "evaluation": {
+            "batch_size": 50,
+            "input/trained_share": lambda step: 0.5 if step < 60 else None,
+        },
+    },
+    "SameTargets": {
+        "anatomy": model(losses=loss_facts("mse_loss")),
+        "vitals": {**AMOUNTS, "target/fingerprint": 77},
+    },
+    "ClassesRenamed": {
+        "vitals": {"accuracy": 0.97},
+        "evaluation": {"batch_size": 50, "accuracy": 0.02, "renamed_accuracy": 0.95},
+    },
+    "TargetLeaks": {"vitals": {"input/off_line": 1e-13, "input/num_values": 320}},
     "LearningRateZero": {"vitals": {"learning_rate/0": 0, "update_ratio": 0}, "loss": flat},
     "WarmUpNeverEnds": {
         "anatomy": model(optimizers=optimizer(initial_lr=0.1), schedulers=[{"name": "LambdaLR"}]),
@@ -147,6 +504,43 @@ WRONG: dict[str, dict[str, Any]] = {
     "LearningRateTooHigh": {
         "vitals": {"update_ratio": 0.6},
         "loss": lambda step: 2.3 if step < 3 else 30.0 + step % 7,
+    },
+    "WeightsNotLoaded": {"anatomy": model(checkpoints=[{**WEIGHTS, "num_matched": 0}])},
+    "WeightsPartlyLoaded": {"anatomy": model(checkpoints=[PREFIXED])},
+    "StateNotRestored": {"anatomy": model(checkpoints=[LOADED, WEIGHTS, SAVED], **MOMENTUM)},
+    "OptimizerNotSaved": {
+        "anatomy": model(
+            checkpoints=[{**LOADED, "holds": ["model"]}, WEIGHTS, {**SAVED, "holds": ["model"]}],
+            **MOMENTUM,
+        )
+    },
+    "BestWeightsNotCopied": {
+        "anatomy": model(checkpoints=[{**WEIGHTS, "step": 250, "is_own": True}])
+    },
+    "LossJumpsAtResume": {
+        "anatomy": model(**RESUMED),
+        "loss": lambda step: (0.1 if step < 150 else 1.6) + 0.01 * (step % 3),
+    },
+    "GradientJumpsAtResume": {
+        "anatomy": model(**RESUMED),
+        "vitals": {
+            "gradient_norm": lambda step: (1 if step < 150 else 12) * (1 + 0.1 * (step % 7))
+        },
+    },
+    "OldRateBroughtBack": {
+        "anatomy": model(
+            checkpoints=[LOADED, WEIGHTS, BROUGHT],
+            schedulers=[{"name": "StepLR", "num_steps": 300, "first_epoch": 0}],
+        ),
+        "vitals": {"learning_rate/0": lambda step: 0.02 * 0.999**step},
+    },
+    "RateJumpsAtResume": {
+        "anatomy": model(**RESUMED),
+        "vitals": {"learning_rate/0": lambda step: 0.1 * 0.97 ** (step % 150)},
+    },
+    "DataRepeatedAtResume": {
+        "anatomy": model(loaders=[{**ONE_PASS, "sampler": "RandomSampler"}], **RESUMED),
+        "vitals": {"input/fingerprint": lambda step: 1000 + step % 150},
     },
     "LearningRateTooLow": {"vitals": {"update_ratio": 1e-6}, "loss": flat},
     "GradientClippedAway": {"vitals": {"update_ratio": 1e-6, "gradient_norm": 1e-5}, "loss": flat},
@@ -199,7 +593,10 @@ WRONG: dict[str, dict[str, Any]] = {
         "vitals": {**AMOUNTS, **TEN_CLASSES},
         "loss": lambda step: 1.0 + 20 * 0.97**step,
     },
-    "InputNotFinite": {"vitals": {"input/mean": lambda step: float("nan") if step == 7 else 0.0}},
+    "InputNotFinite": {
+        "vitals": {"input/mean": lambda step: float("nan") if step == 7 else 0.0},
+        "loss": lambda step: 2.0 / (1 + step) if step < 7 else float("nan"),
+    },
     "ConstantInput": {"vitals": {"input/std": 0.0, "input/mean": 0.0}},
     "UnnormalizedInput": {
         "vitals": {"input/mean": 33.0, "input/std": 78.0, "input/max": 255, "activation/a/std": 50}
@@ -359,6 +756,53 @@ WRONG: dict[str, dict[str, Any]] = {
         "vitals": {**AMOUNTS, "loss_input/sample_std": 1e-4, "target/sample_std": 1.0},
         "loss": lambda step: 1.0 + 3 * 0.97**step,
     },
+    "ClassWeightsReversed": {"anatomy": model(losses=weighted([9.0, 1.0], [800, 100]))},
+    "RealClassIgnored": {
+        "anatomy": model(losses=[{**MODEL["losses"][0], "ignored": 0}]),
+        "vitals": {"labels/ignored_inside": 0.3},
+    },
+    "SmoothedTwice": {
+        "anatomy": model(losses=[{**MODEL["losses"][0], "smoothing": 0.1}]),
+        "vitals": {"target/soft_min": 0.02},
+    },
+    "LossSummed": {
+        "anatomy": model(losses=[SUMMED]),
+        "loss": lambda step: 2.3 if step < 20 else float("nan"),
+    },
+    "AdvantageTrained": {"anatomy": model(objective={"num_weights_trained": 10})},
+    "RatioAlwaysOne": {"anatomy": model(objective={"num_repeated": 30, "num_repeated_alike": 30})},
+    "TeacherTrained": {"anatomy": model(objective={"target_trained": "Teacher_a.weight"})},
+    "DeviationNotTaken": {"anatomy": model(objective={"raw_spread": "logarithm"})},
+    "DivergenceRaised": {"anatomy": model(objective={"num_divergences_raised": 3})},
+    "EntropyLowered": {"anatomy": model(objective={"num_entropies_lowered": 40})},
+    "EpisodeEndIgnored": {"anatomy": model(objective={"num_ends": 40, "num_ends_changed": 38})},
+    "TargetIsOwnOutput": {
+        "anatomy": model(losses=loss_facts("kl_div")),
+        "vitals": {**AMOUNTS, "loss_value": 2e-7, "loss_input/sample_std": 0.1},
+        "loss": lambda step: 2e-7,
+    },
+    "PairedWithItself": {
+        "vitals": {
+            "likeness/is_mirrored": 1.0,
+            "likeness/on_diagonal": 1.0,
+            "likeness/is_own_highest": 1.0,
+        }
+    },
+    "GeneratorLabelsSwapped": {
+        "anatomy": RIVALS,
+        "vitals": {f"loss_term/{number}.binary_cross_entropy": 0.15 for number in range(3)},
+    },
+    "TargetNetworkFixed": {"anatomy": model(onlookers=[TARGET_NETWORK])},
+    "TeacherDropsOut": {
+        "anatomy": model(
+            losses=loss_facts("kl_div"),
+            onlookers=[{**TARGET_NETWORK, "name": "teacher", "drops": True}],
+        ),
+        "vitals": AMOUNTS,
+    },
+    "EvaluatedBeforeTraining": {
+        "anatomy": model(num_evaluated_early=8, loaders=[{**SAME, "num_trained": STEPS}])
+    },
     "LossNotFinite": {"loss": lambda step: 0.3 if step < 50 else float("nan")},
     "LossRising": {"loss": lambda step: 2.3 + 0.1 * step},
     "Overfitting": {"evaluation_loss": lambda step: 1.0 + abs(step - 60) / 50},
@@ -393,6 +837,136 @@ def optimizer_with(**changes: Any) -> list[dict[str, Any]]:
 
 
 GUISES: dict[str, tuple[str, dict[str, Any]]] = {
+    "a job that goes on with another one, at a loss far above": (
+        "LossJumpsAtResume",
+        {
+            "anatomy": continued({**WEIGHTS, "what": "optimizer"}),
+            "vitals": {**ON_ITS_COURSE, "loss_term/0.cross_entropy": lambda s: 2.3 * 0.985**s},
+        },
+    ),
+    "a job that goes on with another one, at gradients of a tenth": (
+        "GradientJumpsAtResume",
+        {
+            "anatomy": continued({**WEIGHTS, "what": "optimizer"}),
+            "vitals": {**ON_ITS_COURSE, "gradient_norm": lambda s: 0.1 + 0.03 * (s % 7)},
+        },
+    ),
+    "a job that goes on with another one, without the optimizer": (
+        "StateNotRestored",
+        {"anatomy": continued(), "vitals": ON_ITS_COURSE},
+    ),
+    "a job that goes on with another one, and its schedule does not": (
+        "RateJumpsAtResume",
+        {
+            "anatomy": continued(
+                {**WEIGHTS, "what": "optimizer"},
+                last={
+                    **CONTINUED["last"],
+                    "learning_rate/0": [[s, 0.1 * 0.98**s] for s in range(180, 200)],
+                },
+            ),
+            "vitals": {**ON_ITS_COURSE, "learning_rate/0": lambda s: 0.1 * 0.98**s},
+        },
+    ),
+    "a new model in the same process, whose first batch is counted to the step before": (
+        "DataRepeatedAtResume",
+        {
+            "anatomy": model(loaders=[{**ONE_PASS, "sampler": "RandomSampler"}], **RESUMED),
+            "vitals": {"input/fingerprint": lambda step: 1000 + step % 149},
+        },
+    ),
+    "a job that goes on with another one, and the data begin again": (
+        "DataRepeatedAtResume",
+        {
+            "anatomy": continued({**WEIGHTS, "what": "optimizer"}),
+            "vitals": {**ON_ITS_COURSE, "input/fingerprint": lambda s: 1000 + s},
+        },
+    ),
+    "a schedule that sets its first rate when it steps": (
+        "RateJumpsAtResume",
+        {
+            "anatomy": model(**RESUMED),
+            "vitals": {
+                "learning_rate/0": lambda s: 0.1 * 0.97 ** (149 if s in (149, 150) else s % 150)
+            },
+        },
+    ),
+    "weights in bfloat16 that most updates leave as they were": (
+        "LowPrecisionWeights",
+        {
+            "anatomy": model(parameters=parameters(a={"dtype": "bfloat16"})),
+            "vitals": {"update_lost_share": 0.9, "update_ratio": 2e-5},
+            "loss": lambda step: 2.3 - 1e-4 * step,
+        },
+    ),
+    "a weight that is set back from some step on": (
+        "UpdateLost",
+        {
+            "anatomy": model(parameters=parameters(a={"last_gradient_step": STEPS - 1})),
+            "weights": lambda name, step: moving(name, min(step, 90) if name[0] == "a" else step),
+            "gradients": lambda name, step: (1.0, 0.01),
+        },
+    ),
+    "images that are normalised in training only": (
+        "EvaluationInputDiffers",
+        {"evaluation": {"input/mean": 0.28, "input/std": 0.17}},
+    ),
+    "all that is evaluated is trained on": (
+        "TrainedOnEvaluationData",
+        {
+            "vitals": {"input/new_share": 0.9},
+            "evaluation": {
+                "batch_size": 50,
+                "input/trained_share": lambda step: 1.0 if step < 60 else None,
+            },
+        },
+    ),
+    "a loader that stood still once": (
+        "SlowDataLoading",
+        {"anatomy": model(loaders=[{**ONE_PASS, "longest_wait_seconds": 40.0}])},
+    ),
+    "an average with its weights swapped": (
+        "AverageMisweighted",
+        {"anatomy": model(evaluated=[{**FOLLOWING, "followed": 0.99, "behind": 0.02}])},
+    ),
+    "a shuffled loader that is cycled": (
+        "SameOrderEachEpoch",
+        {
+            "anatomy": remarked(
+                "SameOrderEachEpoch", loaders=[{**SAME_DATA, "num_passes": 1, "num_batches": 30}]
+            )
+        },
+    ),
+    "both factors of adapters that were added later": (
+        "SymmetricWeights",
+        {
+            "anatomy": model(
+                parameters=[
+                    *parameters(a=FROZEN, b=FROZEN),
+                    *({**ZERO, "name": f"Net_b.{name}.weight"} for name in ("down", "up")),
+                ]
+            )
+        },
+    ),
+    "evaluated samples that were trained on, and a small last batch without": (
+        "TrainedOnEvaluationData",
+        {
+            "vitals": {"input/new_share": lambda step: float(step < 15)},
+            "evaluation": {
+                "batch_size": lambda step: 4 if step == 59 else 100,
+                "input/trained_share": lambda step: float(step != 59) / 2 if step < 80 else None,
+            },
+        },
+    ),
+    "batch norm with the momentum of Keras": (
+        "BatchNormStatistics",
+        {
+            "anatomy": model(
+                modules=[*MODEL["modules"], {"name": "n", "type": "BatchNorm1d", "momentum": 0.99}],
+                forwards=[*MODEL["forwards"], {"training": False, "grad": False, "count": 30}],
+            )
+        },
+    ),
     "step behind the loop over batches": (
         "OptimizerNotStepping",
         {
@@ -407,6 +981,170 @@ GUISES: dict[str, tuple[str, dict[str, Any]]] = {
             "vitals": {"batch_size": 16, "input/num_values": 16},
             "anatomy": model(
                 loaders=[ONE_PASS], losses=[{**MODEL["losses"][0], "shapes": [[10], []]}]
+            ),
+        },
+    ),
+    "batches that are collated to their first sample": (
+        "OneSampleOfBatch",
+        {
+            "vitals": {"batch_size": 1, "input/num_values": 17},
+            "anatomy": model(
+                loaders=[{**ONE_PASS, "values_per_sample": None, "num_rows": 1}],
+                losses=[{**MODEL["losses"][0], "shapes": [[1, 10], [1]]}],
+            ),
+        },
+    ),
+    "ranks that shuffle without set_epoch": (
+        "SameOrderEachEpoch",
+        {
+            "anatomy": model(
+                loaders=[
+                    {
+                        **TINY,
+                        "sampler": "DistributedSampler",
+                        "is_shuffled": True,
+                        "num_same_starts": 59,
+                    }
+                ],
+            ),
+            "vitals": {"input/fingerprint": lambda step: 1000 + step % 5},
+        },
+    ),
+    "spectral norms in evaluation mode": (
+        "TrainingInEvaluationMode",
+        {
+            "anatomy": model(
+                holds_spectral_norm=True, backwards=[{"training": False, "count": STEPS}]
+            )
+        },
+    ),
+    "a rate by hand that begins again, and a file that is written on": (
+        "RateJumpsAtResume",
+        {
+            "anatomy": model(
+                checkpoints=[
+                    SAVED,
+                    {**LOADED, "step": 150},
+                    {**WEIGHTS, "step": 150},
+                    {**WEIGHTS, "what": "optimizer", "step": 150},
+                    {**SAVED, "step": 290},
+                ]
+            ),
+            "vitals": {
+                "learning_rate/0": lambda step: (
+                    0.1 * 0.5 ** (step // 50 if step <= 150 else (step - 151) // 40)
+                )
+            },
+        },
+    ),
+    "a step that is left out from the middle on": (
+        "UpdatesStop",
+        {"anatomy": model(optimizers=[{**optimizer()[0], "num_steps": 150, "last_step": 149}])},
+    ),
+    "gradients that one of two optimizers never clears": (
+        "ForgottenZeroGrad",
+        {
+            "vitals": {
+                "leftover_gradients": lambda step: step % 2,
+                "leftover_gradients/0": 0.0,
+                "leftover_gradients/1": lambda step: step > 0,
+            }
+        },
+    ),
+    "texts that a script packs itself": (
+        "PackedTextsMixed",
+        {"anatomy": remarked("PackedTextsMixed"), "vitals": {"tokens/shifted_share": 1.0}},
+    ),
+    "labels shifted twice, of a model of one's own": (
+        "TargetsShiftedWrongly",
+        {
+            "vitals": {
+                "tokens/second_share": 1.0,
+                "tokens/shifted_share": 0.1,
+                "tokens/num_inputs": 1.0,
+            }
+        },
+    ),
+    "a mask of labels that is the wrong way round": (
+        "PromptTrained",
+        {"vitals": {"tokens/heads_share": lambda step: 1.0 - 0.1 * (step % 4 == 3)}},
+    ),
+    "adapters of one's own beside weights that are trained": (
+        "BaseNotFrozen",
+        {
+            "anatomy": model(
+                parameters=[
+                    {**parameters()[0], "name": f"Net_attention.q.{name}.weight"}
+                    for name in ("linear", "lora_down", "lora_up")
+                ]
+            )
+        },
+    ),
+    "an average with the statistics of another model": (
+        "BatchNormStatistics",
+        {
+            "anatomy": model(
+                modules=[*MODEL["modules"], {"name": "norm", "type": "BatchNorm1d"}],
+                evaluated=[FOLLOWING],
+            )
+        },
+    ),
+    "an advantage of value less return": (
+        "PolicyGradientReversed",
+        {"anatomy": remarked("PolicyGradientReversed", policy={"num_encouraged": 40})},
+    ),
+    "an end of episodes that is read and not used": (
+        "EpisodeEndIgnored",
+        {"anatomy": remarked("EpisodeEndIgnored")},
+    ),
+    "a data set whose length is in batches": (
+        "SamplesNeverDrawn",
+        {"anatomy": remarked("SamplesNeverDrawn", loaders=[SAME_DATA])},
+    ),
+    "inputs that are sorted apart from their labels": (
+        "LabelsShuffledApart",
+        {
+            "anatomy": remarked("LabelsShuffledApart", "x is sorted by itself."),
+            "loss": lambda step: 2.2 - step / STEPS,
+        },
+    ),
+    "samples of evaluation that the first pass has trained on": (
+        "TrainedOnEvaluationData",
+        {
+            "anatomy": model(loaders=[{**SAME_DATA, "num_samples": 320}]),
+            "vitals": {"input/new_share": lambda step: float(step < 20)},
+            "evaluation": {
+                "batch_size": 50,
+                "input/trained_share": lambda step: 0.5 if step < 60 else None,
+            },
+        },
+    ),
+    "a loader of less than one batch, which is dropped": (
+        "SamplesNeverDrawn",
+        {
+            "anatomy": model(
+                loaders=[
+                    ONE_PASS,
+                    {
+                        "num_samples": 20,
+                        "batch_size": 32,
+                        "sampler": "SequentialSampler",
+                        "drops_last": True,
+                    },
+                ]
+            )
+        },
+    ),
+    "a weight that is replaced on the way": (
+        "ParametersNotOptimized",
+        {
+            "anatomy": model(
+                parameters=parameters(b={"optimizer": None, "first_gradient_step": 100})
+            ),
+            "weights": lambda name, step: (
+                9.0 + 0.01 * (step if "a." in name else min(step, 90)),
+                0.2,
+                -0.2,
             ),
         },
     ),
@@ -569,6 +1307,366 @@ def test_a_mistake_is_known_in_another_guise(guise, tmp_path):
 
 
 HEALTHY: dict[str, dict[str, Any]] = {
+    "two optimizers, of which the one clears what the other leaves": {
+        "vitals": {
+            "leftover_gradients": lambda step: step % 2,
+            "leftover_gradients/0": lambda step: step % 3 == 0,
+            "leftover_gradients/1": lambda step: step % 2,
+        }
+    },
+    "texts that are packed for another purpose than their next tokens": {
+        "anatomy": remarked("PackedTextsMixed"),
+        "vitals": {"tokens/shifted_share": 0.1},
+    },
+    "an average that is put in where nothing is evaluated": {
+        "anatomy": remarked(
+            "AverageLeftIn", forwards=[{"training": True, "grad": True, "count": STEPS}]
+        )
+    },
+    "a generator of the data set, and a loader without workers": {
+        "anatomy": remarked(
+            "AugmentedAlike",
+            "self.rng is copied into the loader's workers.",
+            loaders=[{**SAME_DATA, "num_workers": 0}],
+        )
+    },
+    "texts of one token over and over": {
+        "vitals": {
+            "tokens/second_share": 1.0,
+            "tokens/shifted_share": 1.0,
+            "tokens/num_inputs": 1.0,
+        }
+    },
+    "some texts of which only the beginning is trained on": {"vitals": {"tokens/heads_share": 0.5}},
+    "adapters of one's own beside frozen weights": {
+        "anatomy": model(
+            parameters=[
+                {**parameters()[0], "name": "Net_q.linear.weight"} | LEFT_OUT,
+                {**parameters()[0], "name": "Net_q.lora_down.weight"},
+                {**parameters()[0], "name": "Net_q.lora_up.weight"},
+            ]
+        )
+    },
+    "missing values that the model fills in": {"vitals": {"input/mean": float("nan")}},
+    "a first state of zeros beside the input": {
+        "vitals": {"input/std": 0.0, "input/mean": 0.0, "input/others_vary": 1.0}
+    },
+    "rare classes that weigh more": {"anatomy": model(losses=weighted([1.0, 9.0], [900, 100]))},
+    "weights of classes that are about equally frequent": {
+        "anatomy": model(losses=weighted([2.0, 1.0], [600, 400]))
+    },
+    "a class that weighs most and is neither rare nor frequent": {
+        "anatomy": model(losses=weighted([1.0, 5.0, 2.0], [800, 400, 100]))
+    },
+    "padding that is a token": {
+        "anatomy": model(
+            losses=[{**MODEL["losses"][0], "ignored": 0}],
+            modules=[{"name": "table", "type": "Embedding"}, *MODEL["modules"]],
+            parameters=[
+                {**MODEL["parameters"][0], "name": "Net_table.weight", "shape": [10, 16]},
+                *MODEL["parameters"],
+            ],
+        ),
+        "vitals": {"labels/ignored_inside": 0.3},
+    },
+    "a padding that is never inside": {
+        "anatomy": model(losses=[{**MODEL["losses"][0], "ignored": 0}]),
+        "vitals": {"labels/ignored_inside": 0.0},
+    },
+    "smoothing of mixed labels": {
+        "anatomy": model(losses=[{**MODEL["losses"][0], "smoothing": 0.1}]),
+        "vitals": {"target/soft_min": 0.0},
+    },
+    "a sum that is learnt": {"anatomy": model(losses=[SUMMED])},
+    "a sum that is divided by the batch and diverges": {
+        "anatomy": model(losses=[{**SUMMED, "is_objective": False}])
+    },
+    "ratios of 1 in the first epoch of each batch": {
+        "anatomy": model(objective={"num_repeated": 30, "num_repeated_alike": 10})
+    },
+    "a model that is evaluated before its training, and after": {
+        "anatomy": model(
+            num_evaluated_early=8,
+            forwards=[{"training": False, "grad": False, "count": 8}, *MODEL["forwards"]],
+            loaders=[{**SAME, "num_trained": STEPS}],
+        )
+    },
+    "rare positives that weigh more, whose loss is above that of a coin": {
+        "anatomy": model(
+            losses=[
+                {
+                    "name": "BCEWithLogitsLoss",
+                    "function": "binary_cross_entropy_with_logits",
+                    "shapes": [[32], [32]],
+                    "weights": [1.0, 25.0],
+                    "class_counts": [960, 40],
+                }
+            ]
+        ),
+        "loss": lambda step: 0.74 + 0.6 * 0.97**step,
+        "vitals": dict.fromkeys(("labels/min", "labels/max", "labels/num_classes_seen")),
+    },
+    "a divergence that is lowered": {"anatomy": model(objective={"num_divergences_lowered": 3})},
+    "an entropy that is raised": {"anatomy": model(objective={"num_entropies_raised": 40})},
+    "ends that are worth their reward": {"anatomy": model(objective={"num_ends": 40})},
+    "likenesses to others, without one's own": {
+        "vitals": {
+            "likeness/is_mirrored": 1.0,
+            "likeness/on_diagonal": 0.0,
+            "likeness/is_own_highest": 0.0,
+        }
+    },
+    "likenesses of two views": {
+        "vitals": {
+            "likeness/is_mirrored": 0.0,
+            "likeness/on_diagonal": 1.0,
+            "likeness/is_own_highest": 0.4,
+        }
+    },
+    "a generator and a discriminator that are opposed": {
+        "anatomy": RIVALS,
+        "vitals": {f"loss_term/{number}.binary_cross_entropy": 0.69 for number in range(3)},
+    },
+    "a target network that is updated": {
+        "anatomy": model(onlookers=[{**TARGET_NETWORK, "is_changed": True}])
+    },
+    "a random network that is to be predicted": {
+        "anatomy": model(onlookers=[{**TARGET_NETWORK, "is_copy": False}])
+    },
+    "a reference that stays as it is": {
+        "anatomy": model(onlookers=[{**TARGET_NETWORK, "name": "reference"}])
+    },
+    "a teacher that follows its student, with noise": {
+        "anatomy": model(
+            losses=loss_facts("kl_div"),
+            onlookers=[{**TARGET_NETWORK, "drops": True, "is_changed": True}],
+        ),
+        "vitals": AMOUNTS,
+    },
+    "a density that gets denser": {"loss": lambda step: -1.0 - 0.05 * step},
+    "a likeness that rises a little": {"loss": lambda step: -1.0 + 0.001 * step},
+    "labels that seem shuffled apart, and are learnt": {
+        "anatomy": model(remarks=[{"rule": "LabelsShuffledApart", "place": "train.py:9"}])
+    },
+    "a method that would freeze, of a model that is frozen otherwise": {
+        "anatomy": model(
+            parameters=parameters(a=LEFT_OUT),
+            remarks=[{"rule": "FreezeNeverCalled", "place": "train.py:9"}],
+        )
+    },
+    "a seed for workers that are not used": {
+        "anatomy": model(
+            loaders=[{**ONE_PASS, "num_passes": 3}],
+            remarks=[{"rule": "WorkersSeededAlike", "place": "train.py:9"}],
+        )
+    },
+    "an average whose statistics follow as well": {
+        "anatomy": model(
+            modules=[*MODEL["modules"], {"name": "norm", "type": "BatchNorm1d"}],
+            evaluated=[{**FOLLOWING, "num_statistics_changes": 5}],
+        )
+    },
+    "an average of a model whose statistics are fixed": {
+        "anatomy": model(
+            modules=[*MODEL["modules"], {"name": "n", "type": "BatchNorm1d", "training": False}],
+            evaluated=[FOLLOWING],
+        )
+    },
+    "gradients for an analysis after the last step": {
+        "anatomy": model(optimizers=[{**optimizer()[0], "num_steps": 250, "last_step": 249}])
+    },
+    "new adapters beside the optimizer of what is frozen now": {
+        "anatomy": model(
+            parameters=[{**each, "requires_grad": False} for each in parameters()]
+            + [{"name": "Net_a.lora", "shape": [4, 16], "numel": 64}]
+        )
+    },
+    "another head on the body of the script's own checkpoint": {
+        "anatomy": model(
+            checkpoints=[
+                SAVED,
+                {**LOADED, "step": 150},
+                {
+                    **WEIGHTS,
+                    "step": 150,
+                    "num_matched": 2,
+                    "num_missing": 2,
+                    "num_learnt_missing": 2,
+                    "num_unexpected": 2,
+                },
+                {**WEIGHTS, "step": 150, "what": "optimizer"},
+            ]
+        )
+    },
+    "a metric of a model that is never evaluated": {"anatomy": remarked("MetricMiscomputed")},
+    "an argmax over the first axis of scores without samples": {
+        "anatomy": remarked(
+            "MetricMiscomputed",
+            "The highest score is taken along axis 0.",
+            forwards=EVALUATED,
+            losses=[{**MODEL["losses"][0], "shapes": [[10], []]}],
+        )
+    },
+    "sums over batches that are divided by the number of samples": {
+        "anatomy": remarked(
+            "MetricMiscomputed",
+            "The losses are means over their batches.",
+            forwards=EVALUATED,
+            losses=[{**MODEL["losses"][0], "reduction": "sum"}],
+        )
+    },
+    "the highest loss kept, while it only rises": {
+        "anatomy": remarked("WorstWeightsKept", forwards=EVALUATED),
+        "evaluation_loss": lambda step: 1 + 0.01 * step / STEPS,
+    },
+    "a constant seed for samples that are read once": {
+        "anatomy": remarked("AugmentedAlike", loaders=[{**SAME_DATA, "num_passes": 1}])
+    },
+    "a schedule in epochs that is stepped with each of them": {
+        "anatomy": remarked(
+            "ScheduleInOtherUnits",
+            "CosineAnnealingLR of line 3 counts epochs.",
+            loaders=[SAME_DATA],
+            schedulers=[{"name": "CosineAnnealingLR", "num_steps": 10}],
+        )
+    },
+    "a schedule before the optimizer that changes nothing yet": {
+        "anatomy": remarked(
+            "ScheduleBeforeOptimizer",
+            optimizers=optimizer(initial_lr=0.1),
+            schedulers=[{"name": "StepLR", "num_steps": 10}],
+        )
+    },
+    "a target of another model, beside one call for each update": {
+        "anatomy": remarked("TargetWithGradients")
+    },
+    "groups of batches that are all complete": {
+        "anatomy": remarked("AccumulationMiscounted", optimizers=added_up({"4": 50}))
+    },
+    "sums of gradients for Adam, which divides by their size": {
+        "anatomy": remarked(
+            "AccumulationNotDivided",
+            optimizers=[{**added_up({"4": 50})[0], "type": "AdamW"}],
+            losses=[{**MODEL["losses"][0], "is_objective": True}],
+        )
+    },
+    "sums of gradients that are clipped": {
+        "anatomy": remarked(
+            "AccumulationNotDivided",
+            optimizers=added_up({"4": 50}),
+            num_clipped=50,
+            losses=[{**MODEL["losses"][0], "is_objective": True}],
+        )
+    },
+    "an advantage of value less return, for a loss of the other sign": {
+        "anatomy": remarked("PolicyGradientReversed", policy={"num_encouraged": 2})
+    },
+    "a penalty with a backward of its own, every fourth step": {
+        "anatomy": model(
+            loaders=[{**ONE_PASS, "num_trained": 225}],
+            optimizers=[{**optimizer()[0], "num_steps": 225}],
+            rhythm={"num_single": 150, "num_double": 75, "gaps": {"2": 75}},
+        )
+    },
+    "gradients that are added up until there are enough tokens": {
+        "anatomy": model(
+            loaders=[ONE_PASS],
+            optimizers=[{**optimizer()[0], "num_steps": 225}],
+            rhythm={"num_single": 150, "num_double": 75, "gaps": {"0": 20, "2": 30, "5": 25}},
+        )
+    },
+    "a copy of the first weights beside the trained model": {
+        "anatomy": model(
+            evaluated=[
+                {"type": "Net", "num_evaluations": 5, "is_copy": True},
+                {"type": "Net", "num_evaluations": 5, "num_changes": 4, "is_trained": True},
+            ]
+        )
+    },
+    "an average that is updated": {
+        "anatomy": model(
+            evaluated=[{"type": "Net", "num_evaluations": 5, "num_changes": 4, "is_copy": True}]
+        )
+    },
+    "autocast in evaluation alone": {"anatomy": model(precision={"num_full": 100})},
+    "a norm in full precision under autocast": {
+        "anatomy": model(precision={"num_asked": 50, "num_low": 80, "num_full": 20})
+    },
+    "a head that begins as the embedding and is tied to it by hand": {
+        "anatomy": model(parameters=parameters(b={"copied_from": "Net_a.weight"})),
+        "weights": moving,
+    },
+    "an iterator that was asked once more": {
+        "anatomy": model(loaders=[ONE_PASS, {**HELD_OUT, "num_used_up": 1}])
+    },
+    "a last batch that is dropped from shuffled data": {
+        "anatomy": model(
+            loaders=[{**TINY, "num_samples": 180, "drops_last": True, "sampler": "RandomSampler"}]
+        )
+    },
+    "a new head on weights of another training": {
+        "anatomy": model(
+            checkpoints=[
+                {**LOADED, "path": "pretrained/model.pt"},
+                {**WEIGHTS, "num_matched": 2, "num_missing": 2, "num_learnt_missing": 2},
+                {**SAVED, "holds": ["model"]},
+            ],
+            **MOMENTUM,
+        )
+    },
+    "adapters that are resumed without the frozen base": {
+        "anatomy": model(
+            checkpoints=[
+                LOADED,
+                {**WEIGHTS, "num_matched": 2, "num_missing": 2},
+                {**WEIGHTS, "what": "optimizer"},
+                SAVED,
+            ],
+            **MOMENTUM,
+        )
+    },
+    "the best checkpoint, loaded at the end": {
+        "anatomy": model(
+            checkpoints=[SAVED, {**LOADED, "step": 299}, {**WEIGHTS, "step": 299}], **MOMENTUM
+        )
+    },
+    "a resume with all states": {
+        "anatomy": model(
+            checkpoints=[LOADED, WEIGHTS, {**WEIGHTS, "what": "optimizer"}, SAVED],
+            **MOMENTUM,
+            **RESUMED,
+        )
+    },
+    "a job that goes on with another one": {
+        "anatomy": continued({**WEIGHTS, "what": "optimizer"}),
+        "vitals": ON_ITS_COURSE,
+    },
+    "weights of a job on other data": {"anatomy": continued(data=[480])},
+    "weights of a job by another script": {"anatomy": continued(is_same_script=False)},
+    "a decayed rate that a schedule goes on from": {
+        "anatomy": model(
+            checkpoints=[LOADED, WEIGHTS, BROUGHT],
+            schedulers=[{"name": "StepLR", "num_steps": 300, "first_epoch": 40}],
+            **RESUMED,
+        ),
+        "vitals": {"learning_rate/0": lambda step: 0.02 * 0.999**step},
+    },
+    "a decayed rate, and a plateau that is looked for anew": {
+        "anatomy": model(
+            checkpoints=[LOADED, WEIGHTS, BROUGHT],
+            schedulers=[{"name": "ReduceLROnPlateau", "num_steps": 3, "first_epoch": 0}],
+        ),
+        "vitals": {"learning_rate/0": 0.02},
+    },
+    "a resume without states, of plain descent": {
+        "anatomy": model(checkpoints=[LOADED, WEIGHTS, SAVED])
+    },
+    "the last checkpoint loaded again, and the rate lowered": {
+        "anatomy": model(
+            checkpoints=[SAVED, {**LOADED, "step": 150}, {**WEIGHTS, "step": 150}], **MOMENTUM
+        ),
+        "vitals": {"learning_rate/0": lambda step: 0.1 if step < 151 else 0.01},
+    },
     "queries and keys that have hardly a gradient, and a loss that falls late": {
         "anatomy": model(
             parameters=[{**parameters()[0], "name": f"Net_{n}.weight"} for n in "abcdefghijkl"]
@@ -775,6 +1873,99 @@ HEALTHY: dict[str, dict[str, Any]] = {
         },
         "loss": lambda step: 1.0 + 3 * 0.97**step,
     },
+    "clicks, of which few are predicted and many are told apart": {
+        "anatomy": model(losses=loss_facts("binary_cross_entropy_with_logits")),
+        "vitals": {
+            "labels/largest_share": 0.95,
+            "predictions/largest_share": 1.0,
+            "labels/num_classes_seen": 2,
+            "labels/max": 1,
+            "target/min": 0.0,
+            "target/max": 1.0,
+        },
+        "loss": lambda step: 0.16 + 0.5 * 0.97**step,
+    },
+    "a critic whose loss grows with the returns": {
+        "anatomy": model(num_scored_samples=STEPS),
+        "loss": lambda step: 1.0 + 0.02 * step,
+    },
+    "a policy whose loss is near 0": {
+        "anatomy": model(num_scored_samples=STEPS),
+        "vitals": {"gradient_norm": 3.0},
+        "weights": moving,
+        "loss": lambda step: 1e-4 + 1e-5 * step,
+    },
+    "pairs of raw pixels that are learnt": {
+        "anatomy": model(forwards_per_backward={"2": STEPS}),
+        "vitals": {"input/mean": 90.0, "input/std": 70.0, "activation/a/std": 40.0},
+    },
+    "gradients clipped between backward and step": {"anatomy": model(num_clipped=STEPS)},
+    "two optimizers, each of which clips": {
+        "anatomy": model(
+            num_clipped=STEPS,
+            num_clipped_late=STEPS,
+            optimizers=[*optimizer(), {**optimizer()[0], "index": 1}],
+        )
+    },
+    "a scaler that steps": {
+        "anatomy": model(grad_scaler="GradScaler", num_scaled=STEPS, is_ever_unscaled=True)
+    },
+    "a shuffled loader that begins anew each time": {
+        "anatomy": model(loaders=[{**TINY, "sampler": "RandomSampler", "num_same_starts": 2}]),
+    },
+    "data in order, which begin alike in each epoch": {
+        "anatomy": model(loaders=[{**TINY, "num_same_starts": 59}]),
+    },
+    "samples that are drawn with replacement": {
+        "anatomy": model(loaders=[{**ONE_PASS, "sampler": "RandomSampler"}]),
+        "vitals": {"input/new_share": lambda step: max(0.37, 1 - step / 300)},
+    },
+    "small data that come again in each epoch": {
+        "anatomy": model(loaders=[TINY]),
+        "vitals": {"input/new_share": lambda step: float(step < 5)},
+    },
+    "the training data are evaluated next to others": {
+        "vitals": {"input/new_share": lambda step: float(step < 15)},
+        "evaluation": {
+            "batch_size": 50,
+            "input/trained_share": lambda step: float(step % 40 < 20) if step < 200 else None,
+        },
+    },
+    "all the training data are evaluated": {
+        "vitals": {"input/new_share": lambda step: float(step < 5)},
+        "evaluation": {"batch_size": 50, "input/trained_share": 1.0},
+    },
+    "one batch of all the data, with noise on its inputs": {
+        "anatomy": model(losses=loss_facts("mse_loss")),
+        "vitals": {**AMOUNTS, "target/fingerprint": 77, "batch_size": 350},
+    },
+    "evaluation that is merely worse": {
+        "vitals": {"accuracy": 0.97},
+        "evaluation": {"batch_size": 50, "accuracy": 0.4, "renamed_accuracy": 0.5},
+    },
+    "a table of which a column is nearly the target": {
+        "vitals": {"input/off_line": 1e-4, "input/num_values": 320}
+    },
+    "batch norm with its usual momentum": {
+        "anatomy": model(
+            modules=[*MODEL["modules"], {"name": "n", "type": "BatchNorm1d", "momentum": 0.1}],
+            forwards=[*MODEL["forwards"], {"training": False, "grad": False, "count": 30}],
+        )
+    },
+    "bfloat16 weights that learn": {
+        "anatomy": model(parameters=parameters(a={"dtype": "bfloat16"})),
+        "vitals": {"update_lost_share": 0.8},
+    },
+    "a layer that is frozen for the second half": {
+        "anatomy": model(
+            parameters=parameters(a={"last_gradient_step": 90, "requires_grad": False})
+        ),
+        "weights": lambda name, step: moving(name, min(step, 90) if name[0] == "a" else step),
+        "gradients": lambda name, step: (1.0, 0.01),
+    },
+    "stronger noise in training than in evaluation": {
+        "evaluation": {"batch_size": 50, "input/mean": 0.0, "input/std": 0.5}
+    },
     "one sample at a time, of as many features as a batch has samples": {
         "vitals": {
             "batch_size": 32,
@@ -798,6 +1989,77 @@ HEALTHY: dict[str, dict[str, Any]] = {
         ),
         "vitals": {**AMOUNTS, "target/min": -1.0, "target/max": 1.0},
     },
+    "a model that is loaded and trained on other data": {
+        "anatomy": model(
+            checkpoints=[SAVED, {**LOADED, "step": 149}, {**WEIGHTS, "step": 149}],
+            loaders=[SAME_DATA, {**SAME_DATA, "num_samples": 500}],
+        ),
+        "loss": lambda step: (0.1 if step < 150 else 1.6 * 0.96 ** (step - 150)) + 0.01,
+    },
+    "an average that follows": {
+        "anatomy": model(evaluated=[{**FOLLOWING, "followed": 0.8, "behind": 9.0}])
+    },
+    "a copy that is brought up to date": {
+        "anatomy": model(evaluated=[{**FOLLOWING, "followed": 1.0, "behind": 0.0}])
+    },
+    "frozen norms in evaluation mode": {
+        "anatomy": model(
+            modules=[*MODEL["modules"], {**FROZEN_NORM, "training": False}],
+            parameters=WITH_NORM,
+            forwards=EVALUATED,
+        )
+    },
+    "frozen norms whose statistics stay": {
+        "anatomy": model(
+            modules=[*MODEL["modules"], {**FROZEN_NORM, "statistics_moved": 0.05}],
+            parameters=WITH_NORM,
+            forwards=EVALUATED,
+        )
+    },
+    "statistics that are estimated anew": {
+        "anatomy": model(
+            modules=[*MODEL["modules"], FROZEN_NORM],
+            parameters=WITH_NORM,
+            forwards=[*EVALUATED, {"training": True, "grad": False, "count": 30}],
+        )
+    },
+    "frozen norms that alone are in training mode": {
+        "anatomy": model(
+            modules=[
+                *MODEL["modules"],
+                {"name": "body", "type": "Sequential", "training": False},
+                {**FROZEN_NORM, "name": "body.norm"},
+            ],
+            parameters=[
+                *WITH_NORM[:1],
+                {**WITH_NORM[1], "name": "Net_body.norm.weight"},
+                *WITH_NORM[2:],
+            ],
+            forwards=EVALUATED,
+        )
+    },
+    "frozen features that were never trained": {
+        "anatomy": model(
+            modules=[*MODEL["modules"], FROZEN_NORM],
+            parameters=[{**each, "ever_had_gradient": False} for each in WITH_NORM[:2]]
+            + WITH_NORM[2:],
+            forwards=EVALUATED,
+        )
+    },
+    "evaluation in which some passes begin alike": {
+        "anatomy": model(loaders=[ONE_PASS, {**HELD_OUT, **UNSHUFFLED, "num_altered_starts": 5}]),
+        "evaluation": {"batch_size": 50},
+    },
+    "means of means that are right": {
+        "anatomy": remarked("MeanOfMeans", forwards=EVALUATED),
+        "evaluation_loss": lambda step: 0.5,
+        "last_batch": (3, 0.6),
+    },
+    "a schedule that the script gives to its trainer": {
+        "anatomy": remarked(
+            "ScheduleNeverStepped", schedulers=[{"name": "StepLR", "num_steps": 10}]
+        )
+    },
 }
 
 
@@ -807,7 +2069,44 @@ def test_what_resembles_a_mistake_is_left_alone(case, tmp_path):
 
 
 def test_every_rule_has_a_mistake_to_find():
-    assert set(WRONG) == {part.name() for part in PARTS}
+    others = {Hang.name(), RankDied.name()}  # by files of processes, in tests of their own
+    assert set(WRONG) == {part.name() for part in PARTS} - others
+
+
+def test_a_finding_names_the_step_at_which_the_fault_began(tmp_path):
+    late = GUISES["a weight that is set back from some step on"][1]
+    assert [each.step for each in found(UpdateLost(), tmp_path / "lost", **late)] == [90]
+    added = parameters(a={"optimizer": None, "first_gradient_step": 100})
+    reported = found(
+        ParametersNotOptimized(),
+        tmp_path / "added",
+        anatomy=model(parameters=added),
+        weights=lambda name, step: (still if name == "a.weight" else moving)(name, step),
+    )
+    assert [each.step for each in reported] == [100]
+    frozen = parameters(a={"requires_grad": False, "last_gradient_step": 29})
+    frozen = [frozen[0], {**frozen[1], "shape": [16], "numel": 16}]
+    reported = found(
+        FrozenByMistake(), tmp_path / "frozen", anatomy=model(parameters=frozen), loss=flat
+    )
+    assert [each.step for each in reported] == [30]
+
+
+def test_an_infinite_gradient_at_a_finite_loss_is_no_matter_of_the_rate(tmp_path):
+    infinite: dict[str, Any] = {
+        "vitals": {
+            "gradient_norm": lambda step: 1.0 if step < 40 else math.inf,
+            "update_ratio": lambda step: 5e-3 if step < 40 else math.nan,
+        },
+        "loss": lambda step: 2.3 - 0.01 * step if step < 41 else math.nan,
+    }
+    assert [each.rule for each in found(Checkup(), tmp_path, **infinite)] == ["LossNotFinite"]
+
+
+def test_an_optimizer_of_frozen_parameters_is_told_so(tmp_path):
+    anatomy = model(parameters=parameters(a={"requires_grad": False}, b={"optimizer": None}))
+    (only,) = found(OptimizerOfAnotherModel(), tmp_path, anatomy=anatomy, weights=still, loss=flat)
+    assert "frozen" in only.message
 
 
 def test_frozen_parameters_and_those_of_a_head_not_in_use_are_left_alone(tmp_path):
@@ -841,6 +2140,16 @@ def test_a_rate_that_warms_up_from_zero_and_ends_at_zero_is_healthy(tmp_path):
         return step / 100 if step < 100 else (STEPS - 1 - step) / 200
 
     assert found(Checkup(), tmp_path, vitals={"learning_rate/0": rate}) == []
+
+
+def test_a_target_that_may_be_updated_later_is_not_judged_before_the_end(tmp_path):
+    evidence = Evidence(course(tmp_path, anatomy=model(onlookers=[TARGET_NETWORK])))
+    while not evidence.is_all:
+        evidence.advance()
+    vitals = evidence.vitals
+    assert [*TargetNetworkFixed().judge(vitals)]
+    vitals.is_all = False
+    assert not [*TargetNetworkFixed().judge(vitals)]
 
 
 def test_a_loss_that_lingers_is_not_judged_before_the_end(tmp_path):
@@ -896,6 +2205,25 @@ def test_a_loss_that_also_goes_below_zero_is_not_judged_by_its_height(tmp_path):
     assert found(LossRising(), tmp_path / "policy", loss=policy) == []
 
 
+def test_a_loss_that_starts_below_zero_and_climbs_is_found(tmp_path):
+    assert found(LossRising(), tmp_path / "t", loss=lambda step: -0.5 + 0.01 * step) != []
+
+
+@pytest.mark.parametrize(("is_likelihood", "is_found"), [(True, True), (False, False)])
+def test_a_likelihood_without_a_minus_sign_is_found(is_likelihood, is_found, tmp_path):
+    anatomy = model(losses=[], objective={"is_likelihood": is_likelihood})
+    signs = found(LossWithoutBound(), tmp_path, anatomy=anatomy, loss=lambda s: -1.0 - 0.1 * s)
+    assert bool(signs) is is_found
+
+
+def test_scores_that_are_multiplied_by_a_temperature_cannot_be_told_apart(tmp_path):
+    anatomy = model(is_likeness_scaled=True)
+    for highest, is_found in ((0.1, True), (3.0, False)):
+        folder = tmp_path / str(highest)
+        vitals = {"loss_input/min": 0.0, "loss_input/max": highest}
+        assert bool(found(TemperatureTooHigh(), folder, anatomy=anatomy, vitals=vitals)) is is_found
+
+
 def test_large_targets_that_are_reached_are_left_alone(tmp_path):
     facts = model(losses=loss_facts("mse_loss"))
     vitals = {**AMOUNTS, "target/mean": 900.0, "target/std": 300.0, "loss_input/max": 1500.0}
@@ -934,6 +2262,13 @@ def test_forwards_that_no_backward_follows_are_evaluation_where_they_are_rare(
     facts = model(holds_dropout=True, forwards_per_backward=counts, forwards_since_backward=last)
     reported = [each.rule for each in found(Checkup(), tmp_path, anatomy=facts)]
     assert reported == (["EvaluationInTrainingMode"] if is_found else [])
+
+
+def test_an_evaluation_may_be_yet_to_come(tmp_path: Path):
+    vitals = vitals_of(course(tmp_path, **WRONG["EvaluationInTrainingMode"]))
+    assert [*EvaluationInTrainingMode().judge(vitals)]
+    vitals.is_all = False
+    assert not [*EvaluationInTrainingMode().judge(vitals)]
 
 
 def test_what_the_script_does_between_steps_may_be_slow_data(tmp_path):
@@ -1126,3 +2461,86 @@ def test_adam_moves_a_weight_by_its_rate_however_small_the_gradient(tmp_path):
     assert [(each.rule, each.tensor, each.step) for each in reported] == [
         ("UpdateLost", "Net_a.weight", 0)
     ]
+
+
+ONLOOKER = {"name": "reference", "type": "Net", "num_calls": 3}
+COMPARED: dict[str, dict[str, Any]] = {
+    "two answers to a prompt": {"text": {**TEXT, "num_shared_prompts": 24}},
+    "a reference": {"text": TEXT, "onlookers": [ONLOOKER]},
+    "the base as a reference": {
+        "text": TEXT,
+        "forwards": [*MODEL["forwards"], {"training": True, "grad": False, "count": 200}],
+    },
+}
+"""Adapters that learn which answer is better, at a low rate."""
+
+
+def test_an_ordinary_fine_tuning_has_no_findings(tmp_path):
+    assert found(Checkup(), tmp_path / "all", **text()) == []
+    adapters = adapted(base=LEFT_OUT, factors={}, text=TEXT)
+    assert found(Checkup(), tmp_path / "adapters", **adapters) == []
+
+
+def test_models_that_are_evaluated_once_each_do_not_overfit(tmp_path):
+    """As in a search over rates: the losses of its evaluations are no curve."""
+    rising = {"evaluation_loss": lambda step: 1.0 + abs(step - 60) / 50}
+    searched = {**rising, "anatomy": model(models=["Net"] * STEPS)}
+    names = [each.rule for each in found(Checkup(), tmp_path / "search", **searched)]
+    assert "Overfitting" not in names
+    names = [each.rule for each in found(Checkup(), tmp_path / "one", **rising)]
+    assert "Overfitting" in names
+
+
+def test_look_alikes_of_fine_tuning_are_left_alone(tmp_path):
+    """Pretraining on packed rows, texts that fill their rows, accumulation by Trainer, rows that
+    are packed and told apart, answers of one length, and answers that are compared (DPO, RL)."""
+    alike = {
+        "pretraining": text(num_packed=24, num_trained=700, num_prompt_tokens=0),
+        "chunks": text(num_trained=700, num_cut=24, num_ends_trained=0, num_prompt_tokens=0),
+        "packed": text(num_packed=24, num_separated=3),
+        "few evaluated": text(num_evaluated_trained=2),
+        "some cut": text(num_cut=4, num_ends_trained=20),
+        "yes and no": text(num_cut=24, num_ends_trained=0, cut_lengths=[1, 2]),
+        "own answers": text(num_ends_trained=0, num_ends_missing=20, num_shared_prompts=24),
+    }
+    for name, facts in COMPARED.items():
+        alike[name] = adapted(base=LEFT_OUT, factors={}, rate=5e-6, **facts)
+    scaled = {**TEXT, "scales": [0.3, 0.2, 0.24, 0.26] * 3}
+    fours = [{**MODEL["optimizers"][0], "backwards_per_step": {"4": 3}}]
+    alike["accumulated"] = {"anatomy": model(text=scaled, optimizers=fours)}
+    for name, course_of in alike.items():
+        assert found(Checkup(), tmp_path / name, **course_of) == [], name
+
+
+def test_adapters_that_the_optimizer_was_made_before_are_found(tmp_path):
+    left_out = {"optimizer": None}
+    case = adapted(base={"requires_grad": False}, factors=left_out)
+    (one,) = found(AdaptersNotTrained(), tmp_path / "sick", **case, weights=still)
+    assert "None of 2 factors of adapters is in the optimizer" in one.message
+    assert found(AdaptersNotTrained(), tmp_path / "by hand", **case, weights=moving) == []
+
+
+def test_a_table_that_is_tied_to_the_head_counts_once_among_all_weights(tmp_path):
+    tied = [*parameters(), {**parameters()[0], "name": "Net_head", "tied_to": "Net_a.weight"}]
+    case = WRONG["FineTuningRate"]
+    anatomy = {**case["anatomy"], "parameters": tied}
+    assert len(found(FineTuningRate(), tmp_path, **{**case, "anatomy": anatomy})) == 1
+
+
+def test_texts_of_evaluation_that_were_trained_on_are_found(tmp_path):
+    (found_one,) = found(Checkup(), tmp_path, **text(num_evaluated_trained=8))
+    assert found_one.rule == "EvaluationOnTrainingData"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"num_shifted_1": 0, "num_shifted_0": 260},
+        {"num_open_turns": 24},
+        {"num_foreign": 12, "foreign_mark": "<|im_start|>"},
+        {"num_ends_trained": 0, "num_ends_missing": 20},
+        {"num_ends_trained": 0, "num_cut": 24, "cut_lengths": [3, 5, 6, 9]},
+    ],
+)
+def test_other_forms_of_the_same_mistake_in_texts(changes, tmp_path):
+    assert len(found(Checkup(), tmp_path, **text(**changes))) == 1

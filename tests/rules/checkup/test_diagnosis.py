@@ -1,6 +1,7 @@
 """Findings become causes: a consequence never stands before what it comes from."""
 
 import json
+from dataclasses import replace
 
 from trackside.records.finding import Finding
 from trackside.rules.checkup.checkup import PARTS
@@ -96,3 +97,12 @@ def test_a_diagnosis_is_a_line_of_json_and_a_paragraph():
     )
     assert "Try: Mend GradientMissing." in text
     assert "It explains: NothingLearnt" in text
+
+
+def test_a_cause_that_reading_the_script_shows_too_is_certain_and_has_its_line():
+    seen = replace(finding("LearningRateTooHigh", 3), line="train.py:7")
+    (found,) = diagnose([seen, finding("NothingLearnt")])
+    assert (found.confidence, found.line) == ("certain", "train.py:7")
+    assert json.loads(found.to_line(1))["line"] == "train.py:7"
+    text = FindingFormatter().diagnoses([found])
+    assert text.startswith("Diagnosis: LearningRateTooHigh, from step 3 on, at train.py:7 (certa")

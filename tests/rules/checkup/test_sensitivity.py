@@ -1,25 +1,38 @@
 """Every number of the check-up decides something: for each there is a training that is judged in
 another way when the number is five times larger or smaller."""
 
+import ast
 import copy
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.rules.checkup.course import MODEL, STEPS, VITALS, course, falling, flat
+from tests.rules.checkup.rank_files import of_ranks
 from tests.rules.checkup.sensitivity import Number, changes, numbers, vitals_of
 from tests.rules.checkup.test_checkup import (
     AMOUNTS,
     FADING,
     GUISES,
     HEALTHY,
+    HELD_OUT,
+    LEFT_OUT,
+    ONE_PASS,
+    SAME_DATA,
     TEN_CLASSES,
+    TEXT,
+    TINY,
+    WEIGHTS,
     WRONG,
+    adapted,
     loss_facts,
     model,
     optimizer,
     parameters,
+    remarked,
+    text,
 )
 
 FACTORS = (0.2, 5.0)
@@ -27,6 +40,50 @@ FEW = 15
 """Steps of a training that is over soon."""
 CASES = {**WRONG, **{name: case for name, (_, case) in GUISES.items()}, **HEALTHY}
 BY_CASES: dict[str, tuple[str, str]] = {
+    "ClassWeightsReversed.num_targets": ("ClassWeightsReversed", ""),
+    "RealClassIgnored.num_batches": ("RealClassIgnored", "short"),
+    "SmoothedTwice.num_batches": ("SmoothedTwice", "short"),
+    "AdvantageTrained.num_backwards": ("AdvantageTrained", ""),
+    "DivergenceRaised.num_backwards": ("DivergenceRaised", ""),
+    "EntropyLowered.num_backwards": ("EntropyLowered", ""),
+    "RatioAlwaysOne.num_backwards": ("RatioAlwaysOne", ""),
+    "EpisodeEndIgnored.num_ends": ("EpisodeEndIgnored", ""),
+    "TargetIsOwnOutput.num_batches": ("TargetIsOwnOutput", "short"),
+    "PairedWithItself.num_batches": ("PairedWithItself", "short"),
+    "TargetNetworkFixed.num_calls": ("TargetNetworkFixed", ""),
+    "TeacherDropsOut.num_calls": ("TeacherDropsOut", ""),
+    "checkup.loss_setup._MORE_FREQUENT": ("ClassWeightsReversed", ""),
+    "checkup.objective_use._MOST": ("EpisodeEndIgnored", ""),
+    "checkup.objective_use._ROUNDED": ("TargetIsOwnOutput", ""),
+    "checkup.onlooker_use._TWO": ("EvaluatedBeforeTraining", ""),
+    "ScaleNotRemoved.num_losses": ("ScaleNotRemoved", "short"),
+    "ClippedAfterStep.num_calls": ("ClippedAfterStep", "short"),
+    "LowPrecisionWeights.lost": ("weights in bfloat16 that most updates leave as they were", ""),
+    "SameTargets.num_batches": ("SameTargets", "short"),
+    "FewDistinctSamples.num_batches": ("FewDistinctSamples", "short"),
+    "FewDistinctSamples.share": ("samples that are drawn with replacement", ""),
+    "TargetLeaks.num_batches": ("TargetLeaks", "short"),
+    "TargetLeaks.columns": ("TargetLeaks", ""),
+    "ClassesRenamed.accuracy": ("ClassesRenamed", ""),
+    "BatchNormStatistics.initial": ("BatchNormStatistics", ""),
+    "BatchNormStatistics.last": ("batch norm with the momentum of Keras", ""),
+    "TrainedOnEvaluationData.share": ("TrainedOnEvaluationData", ""),
+    "TrainedOnEvaluationData.part": ("TrainedOnEvaluationData", ""),
+    "EvaluationInputDiffers.spread": ("stronger noise in training than in evaluation", ""),
+    "SlowDataLoading.stall": ("a loader that stood still once", ""),
+    "checkup.data_use._BELOW_SHARES": (
+        "clicks, of which few are predicted and many are told apart",
+        "",
+    ),
+    "checkup.data_use._BEYOND": ("images that are normalised in training only", ""),
+    "checkup.loader_use._RUN": ("TrainedOnEvaluationData", ""),
+    "checkup.loader_use._NEARLY_ALL": ("all that is evaluated is trained on", ""),
+    "SameDataOnRanks.num_batches": ("SameDataOnRanks", ""),
+    "SlowRank.ratio": ("SlowRank", ""),
+    "SlowRank.share": ("SlowRank", ""),
+    "SlowRank.stretches": ("SlowRank", ""),
+    "checkup.ranks_use._SETTLED": ("SlowRank", ""),
+    "checkup.ranks_use._MOST_SPANS": ("SlowRank", ""),
     "OptimizerNotStepping.num_backwards": ("OptimizerNotStepping", "short"),
     "OptimizerNotStepping.share": ("step behind the loop over batches", ""),
     "OptimizerOfAnotherModel.num_steps": ("OptimizerOfAnotherModel", "short"),
@@ -57,9 +114,21 @@ BY_CASES: dict[str, tuple[str, str]] = {
     "RepeatedBatches.share": ("RepeatedBatches", ""),
     "checkup.loader_use._BATCH_EACH": ("RepeatedBatches", ""),
     "UpdateLost.num_saved": ("UpdateLost", "short"),
+    "LossJumpsAtResume.factor": ("LossJumpsAtResume", ""),
+    "GradientJumpsAtResume.factor": ("GradientJumpsAtResume", ""),
+    "OldRateBroughtBack.factor": ("OldRateBroughtBack", ""),
+    "checkup.checkpoint_use._ALIKE": ("RateJumpsAtResume", ""),
     "OneSampleOfBatch.num_batches": ("OneSampleOfBatch", "short"),
     "OneSampleOfBatch.samples": ("OneSampleOfBatch", ""),
     "UpdatesStop.share": ("UpdatesStop", ""),
+    "PromptTrained.share": ("PromptTrained", ""),
+    "AnswersCutOff.share": ("AnswersCutOff", ""),
+    "FineTuningRate.highest": ("FineTuningRate", ""),
+    "checkup.finetuning_use._TWO_BATCHES": ("NothingSupervised", ""),
+    "checkup.finetuning_use._TWO_STEPS": ("LossScaledWrongly", ""),
+    "checkup.finetuning_use._NEARLY_ALL": ("TemplateMisused", ""),
+    "checkup.finetuning_use._PARTLY": ("PackedTextsMixed", ""),
+    "checkup.finetuning_use._HALF": ("PackedTextsMixed", ""),
     "EpochCutShort.num_epochs": ("EpochCutShort", ""),
     "TrainingInEvaluationMode.share": ("TrainingInEvaluationMode", ""),
     "EvaluationOnTrainingData.num_batches": ("EvaluationOnTrainingData", "short"),
@@ -82,7 +151,6 @@ BY_CASES: dict[str, tuple[str, str]] = {
     "LearningRateTooLow.slow": ("a loss that falls as slowly as the weights move", ""),
     "ClassesAsAmounts.fewest": ("ClassesAsAmounts", ""),
     "ClassesAsAmounts.unexplained": ("ClassesAsAmounts", ""),
-    "EvaluationInputDiffers.times": ("EvaluationInputDiffers", ""),
     "OneClassPredicted.share": ("OneClassPredicted", ""),
     "OneClassPredicted.predicted": ("OneClassPredicted", ""),
     "SlowDataLoading.num_batches": ("SlowDataLoading", "short"),
@@ -182,6 +250,7 @@ def between(start: float, end: float) -> Any:
 
 FROZEN = parameters(a={"optimizer": None, "requires_grad": False})
 RARE_EVALUATIONS = model(holds_dropout=True, forwards_per_backward={"1": 80, "2": 20})
+AVERAGE = {"type": "Net", "num_evaluations": 6, "num_changes": 5, "is_copy": True}
 ONE_HOT: dict[str, Any] = {
     "target/min": 0.0,
     "target/max": 1.0,
@@ -190,14 +259,198 @@ ONE_HOT: dict[str, Any] = {
     "target/std": 0.3,
 }
 TWO_OPTIMIZERS = model(optimizers=[*optimizer(), {**optimizer()[0], "index": 1}])
+SLOW_DECAY: dict[str, Any] = {
+    "anatomy": model(first_step=150),
+    "vitals": {"learning_rate/0": lambda step: 0.1 * 0.99 ** (step % 150)},
+}
 BLOWN_UP: Any = lambda step: 2.3 if step < 3 else 30.0 if step < 20 else 1.0  # noqa: E731
 PROBABILITIES = {"loss_input/min": 0.1, "loss_input/max": 0.8, "loss_input/row_sum_error": 2.0}
 
+SOME_SCALED: list[float] = [0.9] * 12
+FROZEN_LATER = {"requires_grad": False, "first_gradient_step": 0}
+KEPT = {
+    "vitals": {
+        "input/fingerprint": lambda step: min(step, 400) if step < 50 or not step % 50 else None
+    },
+    "num_steps": 1200,
+}
+"""One batch from step 400 on, of which every 50th step is checked."""
 BY_THEIR_OWN: dict[str, dict[str, Any]] = {
+    "TemperatureTooHigh.floor": {
+        "anatomy": model(is_likeness_scaled=True),
+        "vitals": {"loss_input/min": 0.0, "loss_input/max": 0.1},
+    },
+    "AccumulationInverted.num_times": {
+        "anatomy": model(
+            loaders=[ONE_PASS],
+            optimizers=[{**optimizer()[0], "num_steps": 264}],
+            rhythm={"num_single": 252, "num_double": 12, "gaps": {"21": 12}},
+        )
+    },
+    "AutocastWithoutEffect.num_steps": {
+        "anatomy": model(precision={"num_asked": 6, "num_full": 12})
+    },
+    "FreezeNeverCalled.num_steps": like(
+        "FreezeNeverCalled",
+        anatomy=model(
+            optimizers=[{**optimizer()[0], "num_steps": 12}],
+            remarks=[{"rule": "FreezeNeverCalled", "place": "train.py:9"}],
+        ),
+    ),
+    "WorkersSeededAlike.num_passes": like("WorkersSeededAlike"),
+    "AugmentedAlike.num_passes": like(
+        "AugmentedAlike",
+        anatomy=remarked("AugmentedAlike", loaders=[{**SAME_DATA, "num_passes": 3}]),
+    ),
+    "checkup.reading_results._TWICE": like(
+        "ScheduleInOtherUnits",
+        anatomy=remarked(
+            "ScheduleInOtherUnits",
+            "StepLR of line 3 counts epochs.",
+            loaders=[SAME_DATA],
+            schedulers=[{"name": "StepLR", "num_steps": 45}],
+        ),
+    ),
+    "ScheduleOfAnotherOptimizer.num_steps": like("ScheduleOfAnotherOptimizer"),
+    "BatchNormStatistics.num_changes": like("an average with the statistics of another model"),
+    "checkup.data_use._FEWEST_KEPT": KEPT,
+    "checkup.data_use._KEPT_FOR": KEPT,
+    "checkup.model_design._FOR_GOOD": {
+        "anatomy": remarked(
+            "FrozenByMistake", parameters=parameters(a={**FROZEN_LATER, "last_gradient_step": 149})
+        )
+    },
+    "checkup.update_use._QUIET": like(
+        "a step that is left out from the middle on",
+        anatomy=model(optimizers=[{**optimizer()[0], "num_steps": 150, "last_step": 149}]),
+    ),
+    "checkup.update_use._NEARLY": like("a step that is left out from the middle on"),
+    "checkup.optimizing._SEVERAL": like(
+        "OptimizerNotStepping",
+        anatomy=model(
+            loaders=[{**SAME_DATA, "num_passes": 1}],
+            optimizers=[
+                {
+                    **optimizer()[0],
+                    "num_steps": 2,
+                    "backwards_per_step": {"100": 3},
+                    "num_discarded": 297,
+                }
+            ],
+        ),
+    ),
+    "checkup.reading_results._BOTH": like("TargetWithGradients"),
+    "checkup.reading_results._GROUP": like("AccumulationMiscounted"),
+    "MaskNotUsed.num_steps": like(
+        "MaskNotUsed",
+        anatomy=remarked("MaskNotUsed", optimizers=[{**optimizer()[0], "num_steps": 12}]),
+    ),
+    "IteratorUsedUp.num_times": {
+        "anatomy": model(loaders=[ONE_PASS, {**HELD_OUT, "num_used_up": 3}])
+    },
+    "SamplesNeverDrawn.share": {
+        "anatomy": model(loaders=[{**TINY, "num_samples": 180, "drops_last": True}])
+    },
+    "AverageMisweighted.num_changes": {
+        "anatomy": model(evaluated=[{**AVERAGE, "followed": 0.04, "behind": 90.0}])
+    },
+    "AverageMisweighted.followed": {
+        "anatomy": model(evaluated=[{**AVERAGE, "followed": 0.1, "behind": 90.0}])
+    },
+    "AverageMisweighted.behind": {
+        "anatomy": model(evaluated=[{**AVERAGE, "followed": 0.9, "behind": 0.1}])
+    },
+    "EvaluationAugmented.num_passes": like("EvaluationAugmented"),
+    "MeanOfMeans.num_evaluations": like("MeanOfMeans", num_steps=120),
+    "MeanOfMeans.share": like("MeanOfMeans", last_batch=(3, 0.9)),
+    "checkup.modes_use._PAIR": like("FrozenNormsDrift"),
+    "FrozenNormsDrift.moved": like("FrozenNormsDrift"),
+    "checkup.initial_weights._PAIR": like("both factors of adapters that were added later"),
+    "StaleCopyEvaluated.num_evaluations": {
+        "anatomy": model(evaluated=[{"type": "Net", "num_evaluations": 4, "is_copy": True}])
+    },
+    "WeightsUntied.num_steps": like(
+        "WeightsUntied",
+        anatomy=model(
+            parameters=parameters(b={"copied_from": "Net_a.weight"}),
+            optimizers=[{**optimizer()[0], "num_steps": 12}],
+        ),
+    ),
+    "DropoutInEvaluation.num_calls": {"anatomy": model(dropped_in_evaluation={"train.py:14": 5})},
+    "Float16Overflow.ratio": like("Float16Overflow", vitals={"update_ratio": 0.05}),
+    "SameOrderEachEpoch.num_passes": {
+        "anatomy": model(
+            loaders=[{**TINY, "sampler": "RandomSampler", "num_passes": 8, "num_same_starts": 7}]
+        )
+    },
+    "checkup.data_use._STALLED": {
+        "anatomy": model(
+            loaders=[{**ONE_PASS, "longest_wait_seconds": 40.0, "median_wait_seconds": 0.3}]
+        )
+    },
+    "checkup.loader_use._LAST_DRAWN": like(
+        "TrainedOnEvaluationData", vitals={"input/new_share": lambda step: float(step < 16)}
+    ),
+    "checkup.loader_use._MOSTLY_SEEN": like(
+        "TrainedOnEvaluationData",
+        vitals={"input/new_share": lambda step: 1.0 if step < 15 else 0.1},
+    ),
+    "checkup.targets_use._EXACT": {"vitals": {"input/off_line": 3e-10, "input/num_values": 320}},
+    "checkup.update_use._STILL": like("a weight that is set back from some step on"),
+    "saved.vital_signs._SCORED": {
+        "anatomy": model(num_scored_samples=100),
+        "loss": lambda step: 1.0 + 0.02 * step,
+    },
+    "EvaluationInputDiffers.times": {"evaluation": {"input/mean": 5.0, "input/std": 1.0}},
+    "checkup.data_use._ROWS": CASES["clicks, of which few are predicted and many are told apart"],
+    "checkup.data_use._RENAMED": like(
+        "ClassesRenamed",
+        evaluation={"batch_size": 50, "accuracy": 0.2, "renamed_accuracy": 0.95},
+    ),
+    "checkup.loader_use._FEWEST_EVALUATIONS": like("TrainedOnEvaluationData", num_steps=200),
+    "FineTuningRate.lowest": adapted(base=LEFT_OUT, factors={}, text=TEXT, rate=1e-5),
+    "EvaluationOnTrainingData.share": text(num_evaluated_trained=8),
+    "checkup.loader_use._FEWEST_TEXTS": text(num_evaluated_trained=8),
+    "checkup.finetuning_use._ENOUGH_ROWS": text(num_padded_left=10),
+    "checkup.finetuning_use._FEW_TARGETS": text(num_prompt_tokens=50, num_prompt_trained=50),
+    "checkup.finetuning_use._FEW_LENGTHS": text(
+        num_cut=24, num_ends_trained=0, cut_lengths=[3, 5, 6, 9]
+    ),
+    "checkup.finetuning_use._CLOSE": {
+        "anatomy": {
+            **WRONG["LossScaledWrongly"]["anatomy"],
+            "text": {**TEXT, "scales": SOME_SCALED},
+        }
+    },
+    "GradientClippedAway.lost": {
+        "anatomy": model(num_clipped=200),
+        "vitals": {
+            "gradient_norm": lambda step: 5e-4 if step >= 100 else 1 + 0.3 * (step % 7),
+            "update_ratio": lambda step: 2e-6 if step >= 100 else 5e-3,
+        },
+    },
     "LearningRateZero.share": {
         "vitals": {"learning_rate/0": lambda step: 0.1 if step < 40 else 5e-5}
     },
     "LabelsOutOfRange.num_batches": like("LabelsOutOfRange", num_steps=10),
+    "LossJumpsAtResume.num_losses": {
+        "anatomy": model(first_step=STEPS - 10),
+        "loss": lambda step: (0.1 if step < STEPS - 10 else 1.6) + 0.01 * (step % 3),
+    },
+    "GradientJumpsAtResume.num_norms": {
+        "anatomy": model(first_step=STEPS - 10),
+        "vitals": {"gradient_norm": lambda step: 1.0 if step < STEPS - 10 else 12.0},
+    },
+    "OldRateBroughtBack.num_rates": like("OldRateBroughtBack", num_steps=FEW),
+    "RateJumpsAtResume.factor": SLOW_DECAY,
+    "checkup.checkpoint_use._OWN_CHANGE": SLOW_DECAY,
+    "DataRepeatedAtResume.num_batches": like(
+        "DataRepeatedAtResume",
+        vitals={"input/fingerprint": lambda step: 850 + step if 150 <= step < 160 else 1000 + step},
+    ),
+    "checkup.checkpoint_use._TRAINED_ON": {
+        "anatomy": model(checkpoints=[{**WEIGHTS, "num_matched": 0, "step": STEPS - 10}])
+    },
     "OptimizerRecreated.num_optimizers": {
         "anatomy": model(
             optimizers=optimizer(momentum=0.9),
@@ -250,9 +503,6 @@ BY_THEIR_OWN: dict[str, dict[str, Any]] = {
         "vitals": {"input/min": -0.005, "input/max": 0.005, "input/std": 0.002}
     },
     "UnnormalizedTarget.size": {**over_amounts(**{"target/std": 100.0}), "loss": lambda step: 1e4},
-    "TemperatureTooHigh.range": like(
-        "TemperatureTooHigh", vitals={"loss_input/min": -0.02, "loss_input/max": 0.02}
-    ),
     "GradientClippedAway.moved": like("GradientClippedAway", vitals=moved(0.01)),
     "WeightDecayTooStrong.share": {
         "anatomy": model(optimizers=optimizer(weight_decay=1e-3)),
@@ -470,6 +720,12 @@ BY_THEIR_OWN: dict[str, dict[str, Any]] = {
         gradients=lambda name, step: (3e-6, 1e-7),
     ),
     "checkup.update_use._SCORED": {"anatomy": model(num_cut_samples=STEPS, num_scored_samples=60)},
+    "checkup.ranks_use._LEAST_SECONDS": {
+        "ranks": of_ranks(own=lambda rank: 0.002 if rank == 1 else 0.0005, seconds=0.003)
+    },
+    "checkup.ranks_use._PATIENCE": {
+        "ranks": of_ranks(updates=lambda rank, number: max(0, number - rank % 2))
+    },
     "checkup.vitals_rule.SMALL_BATCH": like("UnshuffledLabels", vitals={"batch_size": 10}),
     "saved.vital_signs.FEWEST_LOSSES": like("LossRising", num_steps=60),
     "saved.vital_signs._TENTH": {"loss": lambda step: 5.0 if step >= STEPS - 10 else falling(step)},
@@ -510,6 +766,10 @@ UNDECIDED = {
     "checkup.initial_weights._NAMES_SHOWN": "only shortens a message",
     "checkup.model_design._SHOWN": "only shortens a message",
     "checkup.optimizing._NAMES_SHOWN": "only shortens a message",
+    "checkup.rank_death._ENDED": "the number of a signal",
+    "checkup.rank_death._TOGETHER_SECONDS": "of files of processes: `test_rank_death.py`",
+    "checkup.ranks_use._MOST_NAMED": "only shortens a message",
+    "checkup.ranks_use._MUCH": "only chooses a sentence of the message",
     "checkup.update_use._SMALLEST_FLOAT16": "only shown in a message",
     "saved.vital_signs.EPSILON": "only keeps a division by zero away",
     "saved.vital_signs.LONG_RUN": "decides while a job runs, and these trainings are over",
@@ -533,6 +793,26 @@ def test_a_number_decides_something(number: Number, tmp_path: Path):
 
 def test_the_lists_name_no_number_that_is_gone():
     assert {*BY_CASES, *BY_THEIR_OWN, *UNDECIDED} == {number.name for number in numbers()}
+
+
+def test_the_page_counts_the_numbers():
+    page = Path(__file__).parents[3] / "docs" / "rules" / "checkup-numbers.md"
+    assert f"use {len(numbers())} named numbers" in page.read_text()
+
+
+def test_every_constant_has_its_reason_beside_it():
+    named = {(module, number.constant) for number in numbers() for module in number.modules}
+    without = []
+    for module in sorted({module for module, _ in named}):
+        body = ast.parse(Path(str(sys.modules[module].__file__)).read_text()).body
+        for line, following in zip(body, [*body[1:], None], strict=True):
+            is_text = isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant)
+            if isinstance(line, ast.Assign) and not is_text:
+                written = [
+                    n.id for target in line.targets for n in ast.walk(target) if hasattr(n, "id")
+                ]
+                without += [f"{module}.{name}" for name in written if (module, name) in named]
+    assert without == [], "write beside it why the number is what it is"
 
 
 def changed(case: dict[str, Any], variant: str) -> dict[str, Any]:

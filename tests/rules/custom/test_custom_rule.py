@@ -84,18 +84,20 @@ def said(result: Judged) -> dict[str, object]:
 
 # What it sees
 
-ENVIRONMENT = """
+# Only entries with the secret: a message is cut, and the environments of a whole machine are long.
+ENVIRONMENT = f"""
 import glob, json, os
 
 def check(step, tensors):
-    own = "".join(f"{name}={value} " for name, value in os.environ.items())
+    own = "".join(f"{{name}}={{value}} " for name, value in os.environ.items())
     others = []
     for path in glob.glob("/proc/[0-9]*/environ"):
         try:
-            others.append(open(path, "rb").read().decode(errors="replace"))
+            entries = open(path, "rb").read().decode(errors="replace").split("\\0")
+            others += [entry for entry in entries if "{SECRET}" in entry]
         except OSError:
             pass
-    return json.dumps({"own": own, "others": "".join(others), "home": os.path.expanduser("~")})
+    return json.dumps({{"own": own, "others": others, "home": os.path.expanduser("~")}})
 """
 
 

@@ -6,6 +6,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -31,10 +33,13 @@ from trackside.records.spec import RuleConfiguration
 from trackside.records.status import Secondary
 from trackside.rules.action.action_taker import ActionTaker
 from trackside.rules.builtin import TensorRule
+from trackside.rules.evaluation import evaluator as evaluator_module
 from trackside.rules.evaluation.evaluator import Evaluator
 from trackside.rules.evaluation.publisher import Publisher
 from trackside.rules.saved.evidence import Evidence
 from trackside.rules.watched_job import WatchedJob
+from trackside.system.process_table import WAKE_SIGNAL
+from trackside.system.wake_ups import WakeUps
 
 VANISHING = {
     "RuleConfigurationName": "Vanishing",
@@ -112,6 +117,60 @@ def test_a_defect_in_a_rule_is_that_rule_s_error(
     assert wrong.details.startswith("InternalServerError: ZeroDivisionError: as ever\n")
     assert 'raise ZeroDivisionError("as ever")' in wrong.details
     assert right.status is RuleStatus.ISSUES_FOUND
+
+
+@pytest.mark.parametrize(
+    ("last", "has_news", "due", "pause"),
+    [
+        (1.0, True, 0.2, 0.2),
+        (0.2, False, 0.2, 0.4),
+        (0.8, False, 0.0, 1.0),
+        (0.2, True, 0.7, 0.7),
+        (0.2, True, 9.0, 1.0),
+    ],
+)
+def test_looks_come_the_less_often_while_nothing_is_new(
+    last: float, has_news: bool, due: float, pause: float
+):
+    assert evaluator_module.pause_after(last, has_news=has_news, due_seconds=due) == pause
+
+
+def test_a_pause_ends_with_the_job(make_job: MakeJob, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(evaluator_module, "PAUSE_SECONDS", 600.0)
+    monkeypatch.setattr(evaluator_module, "LONGEST_PAUSE_SECONDS", 600.0)
+    job = make_job(DebugRuleConfigurations=[VANISHING])
+    made = recording(job, 1.0, 1.0)
+    evaluator_process.write_myself(job.folder.rules, "nonce")
+
+    def is_read() -> bool:
+        evaluator_process.wake(job.folder.rules)
+        return [each.last_step for each in read_evaluations(job.folder.rules.statuses)] == [1]
+
+    def end_once_read() -> None:
+        until(is_read)
+        made.end()
+        end(job)
+        evaluator_process.wake(job.folder.rules)
+
+    with woken() as wake, ThreadPoolExecutor() as pool:
+        ended = pool.submit(end_once_read)
+        evaluator = Evaluator(job, ActionTaker(job), wake=wake)
+        evaluator.run()
+        evaluator.close()
+        ended.result()
+    [reported] = read_evaluations(job.folder.rules.statuses)
+    assert reported.status is RuleStatus.NO_ISSUES_FOUND
+
+
+@contextmanager
+def woken() -> Iterator[WakeUps]:
+    """The signal of this process while the block is open."""
+    before = signal.getsignal(WAKE_SIGNAL)
+    wake = WakeUps()
+    yield wake
+    os.close(signal.set_wakeup_fd(-1))
+    os.close(wake.descriptor)
+    signal.signal(WAKE_SIGNAL, before)
 
 
 def test_a_profile_that_no_rule_reads_is_not_read(make_job: MakeJob):
@@ -260,8 +319,10 @@ def test_it_starts_without_what_only_some_jobs_need():
     code = """
 import sys
 before = {*sys.modules}
-import trackside.rules.__main__
-seldom = {"torch", "pandas", "obstore", "smtplib", "ssl", "importlib.metadata"}
+import trackside.rules.__main__, trackside.rules.evaluation.evaluator
+import trackside.rules.evaluation.publisher, trackside.rules.checkup.checkup
+seldom = {"torch", "pandas", "obstore", "smtplib", "ssl", "importlib.metadata", "subprocess"}
+seldom |= {"trackside.rules.custom.custom_rule", "trackside.rules.saved.loss_curves"}
 print(*seldom & {*sys.modules} - before)
 """
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)

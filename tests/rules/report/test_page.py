@@ -10,16 +10,19 @@ import numpy as np
 import pytest
 
 from tests import browser
+from tests.capture.trials import SMDEBUG_TRIAL
 from tests.rules.profiling import START, Profiling
 from tests.rules.recording import Recording
+from trackside.capture.trial import create_trial
 from trackside.curves.event_file import EventFile
 from trackside.curves.event_reader import Curves, read
 from trackside.records.finding import Finding
 from trackside.records.rule_status import Evaluation, RuleStatus
 from trackside.rules.report.charts import Axis, Line, line_chart, short
 from trackside.rules.report.facts import Fact, Head, Material, Place
+from trackside.rules.report.heat_cells import in_model_order, natural
 from trackside.rules.report.heatmaps import NOT_FINITE, ZERO, heat_map, heat_map_card
-from trackside.rules.report.markup import Html, document, element
+from trackside.rules.report.markup import Html, document, element, prose
 from trackside.rules.report.page import report_page
 from trackside.rules.report.profiler_report import ProfilerReport
 from trackside.rules.saved.profile import Profile
@@ -252,16 +255,23 @@ def levels(card: bytes) -> Any:
     return cells.reshape(int(canvas["height"] or 0), int(canvas["width"] or 0))
 
 
-def test_a_heat_map_has_a_row_for_each_layer_in_natural_order(tmp_path):
+def test_a_heat_map_has_a_row_for_each_layer_in_the_order_of_saving(tmp_path):
     names = [f"gradient/layer.{place}.weight" for place in (10, 2, 1)]
-    drawn = heat_map(make_trial(tmp_path, names), names, "Gradients")
+    drawn = heat_map(make_trial(tmp_path, names), sorted(names), "Gradients")
     assert drawn is not None
-    assert drawn.names == tuple(f"gradient/layer.{place}.weight" for place in (1, 2, 10))
+    assert drawn.names == tuple(names)
     assert drawn.steps.tolist() == list(range(12))
     assert np.allclose(drawn.levels[0], np.log10((0.1 * np.arange(1, 13) + 0.2) / 2))
     cells = levels(heat_map_card(drawn).encode())
     assert cells.shape == (3, 12)
     assert (cells[:, 0].max(), cells[:, -1].min()) == (0, 65_000)
+
+
+def test_layers_of_smdebug_are_in_natural_order():
+    trial = create_trial(str(SMDEBUG_TRIAL))
+    names = trial.tensor_names()
+    assert in_model_order(trial, [*reversed(names)]) == sorted(names, key=natural)
+    assert sorted(["a10", "a2", "a1.b"], key=natural) == ["a1.b", "a2", "a10"]
 
 
 def test_zeros_and_values_that_are_not_finite_stand_out(tmp_path):
@@ -416,3 +426,8 @@ def test_the_figures_of_a_machine_that_hosts_share_are_drawn_once(tmp_path):
     assert shared.text.count("algo-2") == 1, "of the scripts only"
     apart = Parsed(report_page(Material(head, curves=curves)))
     assert apart.text.count("algo-2") == 2
+
+
+def test_what_is_in_backticks_is_code_and_everything_is_escaped():
+    shown = prose("Call `<b>.step()` & <i>, ` too")
+    assert shown == "Call <code>&lt;b&gt;.step()</code> &amp; &lt;i&gt;, ` too"

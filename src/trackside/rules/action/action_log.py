@@ -5,12 +5,12 @@ An evaluator that takes over reads from it which actions were taken, and which m
 
 import json
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from trackside.files import damaged_files, durable
 from trackside.files.json_record import DamagedRecord, parsed_object, record
+from trackside.quick_dataclass import dataclass
 from trackside.records.finding import Finding, RuleKey
 
 ActionKey = tuple[RuleKey, str]

@@ -6,9 +6,10 @@
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from trackside.quick_dataclass import dataclass
 from trackside.rules.parameters import parse_bool
 
 _ADDRESS = re.compile(r"[^@\s,;<>]+@[^@\s,;<>]+")

@@ -6,9 +6,10 @@ Pure: made from the job's own records. `notifications.py` sends them.
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from trackside.quick_dataclass import dataclass
 from trackside.records.finding import Finding
 from trackside.records.journal import History
 from trackside.records.status import Secondary, Status
@@ -131,7 +132,8 @@ def _line(finding: Finding) -> str:
 
 
 def _at(finding: Finding) -> str:
-    """The step and the layer."""
+    """The step, the layer and the line of the script."""
     step = "" if finding.step is None else f" at step {finding.step}"
     worker = f" on {finding.worker}" if finding.worker not in ("", "worker_0") else ""
-    return f"{step}{f' in {finding.tensor}' if finding.tensor else ''}{worker}"
+    line = f" ({finding.line})" if finding.line else ""
+    return f"{step}{f' in {finding.tensor}' if finding.tensor else ''}{worker}{line}"

@@ -7,11 +7,11 @@ server's network are refused, at submission and again after name resolution.
 
 import socket
 from collections.abc import Iterator
-from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Any
 from urllib.parse import urlsplit
 
+from trackside.quick_dataclass import dataclass
 from trackside.rules.action.action_errors import Refused
 
 Address = IPv4Address | IPv6Address

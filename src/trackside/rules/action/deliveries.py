@@ -18,13 +18,14 @@ import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from email.message import EmailMessage
 from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
 from trackside.files.permissions import user_umask
+from trackside.quick_dataclass import dataclass
 from trackside.records.finding import Finding
 from trackside.records.spec import JobSpec
 from trackside.rules.action.action_errors import Passing, Refused
@@ -75,6 +76,7 @@ def mail_text(job: str, finding: Finding) -> str:
         "Mode": finding.mode,
         "Worker": finding.worker,
         "Tensor": finding.tensor,
+        "Line": finding.line,
         "Value": finding.value,
         "Threshold": finding.threshold,
     }
@@ -195,6 +197,7 @@ def variables(job: str, finding: Finding) -> Mapping[str, str]:
         "TRACKSIDE_RULE": finding.configuration,
         "TRACKSIDE_STEP": finding.step,
         "TRACKSIDE_TENSOR": finding.tensor,
+        "TRACKSIDE_LINE": finding.line,
         "TRACKSIDE_VALUE": finding.value,
         "TRACKSIDE_THRESHOLD": finding.threshold,
         "TRACKSIDE_MESSAGE": finding.message,

@@ -1,8 +1,8 @@
 """Rules about axes that are mixed up: of attention, of what a layer is given, of targets."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from trackside.quick_dataclass import dataclass
 from trackside.rules.checkup.vitals_rule import Sign, VitalsRule
 from trackside.rules.rule_kinds import Kind
 from trackside.rules.saved.vital_signs import VitalSigns

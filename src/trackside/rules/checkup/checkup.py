@@ -2,8 +2,9 @@
 
 import logging
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from trackside.quick_dataclass import dataclass
 from trackside.records.finding import Finding
 from trackside.rules.builtin import Need, TensorRule
 from trackside.rules.checkup.axis_use import (
@@ -11,17 +12,50 @@ from trackside.rules.checkup.axis_use import (
     TargetOrderDiffers,
     ViewForTranspose,
 )
+from trackside.rules.checkup.checkpoint_use import (
+    BestWeightsNotCopied,
+    DataRepeatedAtResume,
+    GradientJumpsAtResume,
+    LossJumpsAtResume,
+    OldRateBroughtBack,
+    OptimizerNotSaved,
+    RateJumpsAtResume,
+    StateNotRestored,
+    WeightsNotLoaded,
+    WeightsPartlyLoaded,
+)
+from trackside.rules.checkup.copies_use import AverageLeftIn, CopyNotMade
+from trackside.rules.checkup.crashes import Crash
 from trackside.rules.checkup.data_use import (
+    ClassesRenamed,
     ConstantInput,
     ConstantLabels,
     EvaluationInputDiffers,
     InputNotFinite,
     OneClassPredicted,
     SameBatch,
+    SameTargets,
     SlowDataLoading,
     UnnormalizedInput,
     UnshuffledLabels,
 )
+from trackside.rules.checkup.finetuning_use import (
+    AdapterMergedTwice,
+    AdaptersNotTrained,
+    AnswersCutOff,
+    BaseNotFrozen,
+    EndNeverTrained,
+    FineTuningRate,
+    LossScaledWrongly,
+    NewTokensNotTrained,
+    NothingSupervised,
+    PackedTextsMixed,
+    PaddingAttended,
+    PromptTrained,
+    TargetsShiftedWrongly,
+    TemplateMisused,
+)
+from trackside.rules.checkup.hang import Hang
 from trackside.rules.checkup.initial_weights import (
     SymmetricWeights,
     WeightsTooLarge,
@@ -42,9 +76,22 @@ from trackside.rules.checkup.learning_rates import (
 )
 from trackside.rules.checkup.loader_use import (
     EpochCutShort,
+    EvaluationAugmented,
     EvaluationOnTrainingData,
+    FewDistinctSamples,
+    IteratorUsedUp,
     OneSampleOfBatch,
     RepeatedBatches,
+    SameOrderEachEpoch,
+    SamplerWeightsReversed,
+    SamplesNeverDrawn,
+    TrainedOnEvaluationData,
+)
+from trackside.rules.checkup.loss_setup import (
+    ClassWeightsReversed,
+    LossSummed,
+    RealClassIgnored,
+    SmoothedTwice,
 )
 from trackside.rules.checkup.loss_terms import LossTermDominates, LossWithoutBound
 from trackside.rules.checkup.loss_use import (
@@ -64,9 +111,32 @@ from trackside.rules.checkup.model_outputs import (
     TemperatureTooHigh,
 )
 from trackside.rules.checkup.modes_use import (
+    AutocastWithoutEffect,
+    AverageMisweighted,
     BatchNormOfOneSample,
+    BatchNormStatistics,
+    DropoutInEvaluation,
     EvaluationInTrainingMode,
+    FrozenNormsDrift,
+    StaleCopyEvaluated,
     TrainingInEvaluationMode,
+)
+from trackside.rules.checkup.objective_use import (
+    AdvantageTrained,
+    DeviationNotTaken,
+    DivergenceRaised,
+    EntropyLowered,
+    EpisodeEndIgnored,
+    GeneratorLabelsSwapped,
+    PairedWithItself,
+    RatioAlwaysOne,
+    TargetIsOwnOutput,
+    TeacherTrained,
+)
+from trackside.rules.checkup.onlooker_use import (
+    EvaluatedBeforeTraining,
+    TargetNetworkFixed,
+    TeacherDropsOut,
 )
 from trackside.rules.checkup.optimizing import (
     ForgottenZeroGrad,
@@ -79,6 +149,37 @@ from trackside.rules.checkup.optimizing import (
     ParametersNotOptimized,
 )
 from trackside.rules.checkup.outcomes import LossNotFinite, LossRising, NothingLearnt, Overfitting
+from trackside.rules.checkup.rank_death import RankDied
+from trackside.rules.checkup.ranks_use import (
+    AveragedRanksDiffer,
+    BuffersNotShared,
+    ReplicasDiffer,
+    SameDataOnRanks,
+    SlowRank,
+    UnequalSteps,
+)
+from trackside.rules.checkup.reading_results import (
+    AccumulationMiscounted,
+    AccumulationNotDivided,
+    AugmentedAlike,
+    MaskNotUsed,
+    MeanOfMeans,
+    MetricMiscomputed,
+    NoiseNotAdded,
+    ScheduleBeforeOptimizer,
+    ScheduleInOtherUnits,
+    ScheduleNeverStepped,
+    ScheduleOfAnotherOptimizer,
+    TargetWithGradients,
+    TemperatureOnOneSide,
+    TimeDrawnAgain,
+    WorstWeightsKept,
+)
+from trackside.rules.checkup.reading_use import (
+    FreezeNeverCalled,
+    LabelsShuffledApart,
+    WorkersSeededAlike,
+)
 from trackside.rules.checkup.sequence_use import (
     BatchTakenForTime,
     FutureVisible,
@@ -91,29 +192,47 @@ from trackside.rules.checkup.sequence_use import (
 from trackside.rules.checkup.targets_use import (
     ClassesAsAmounts,
     LabelsOutOfRange,
+    TargetLeaks,
     UnnormalizedTarget,
 )
 from trackside.rules.checkup.update_use import (
     AccumulationCleared,
+    AccumulationInverted,
+    ClippedAfterStep,
+    Float16Overflow,
     GradientUnderflow,
     LowPrecisionWeights,
     PolicyGradientReversed,
     SampleCutsGraph,
+    ScaleNotRemoved,
     UpdateLost,
     UpdatesStop,
     WarmUpNeverEnds,
+    WeightsUntied,
 )
 from trackside.rules.checkup.vitals_rule import FIGURES, VitalsRule, missing_vitals
 from trackside.rules.saved.evidence import Evidence
+from trackside.storage.locate import Location
 
 logger = logging.getLogger(__name__)
 
 PARTS: tuple[type[VitalsRule], ...] = (
+    RankDied,
+    Crash,
+    UnequalSteps,
+    ReplicasDiffer,
+    SameDataOnRanks,
     OptimizerNotStepping,
     OptimizerOfAnotherModel,
     ModelRecreated,
+    WeightsNotLoaded,
+    CopyNotMade,
+    BestWeightsNotCopied,
     InputNotFinite,
+    NothingSupervised,
+    AdaptersNotTrained,
     GradientMissing,
+    ScheduleInOtherUnits,
     LearningRateZero,
     ConstantInput,
     ConstantLabels,
@@ -130,32 +249,100 @@ PARTS: tuple[type[VitalsRule], ...] = (
     LossInputAlreadySoftmax,
     SampleCutsGraph,
     PolicyGradientReversed,
+    AdvantageTrained,
+    RatioAlwaysOne,
+    TeacherTrained,
+    TargetIsOwnOutput,
+    PairedWithItself,
+    DeviationNotTaken,
+    DivergenceRaised,
+    GeneratorLabelsSwapped,
+    ScaleNotRemoved,
+    ClippedAfterStep,
     ForgottenZeroGrad,
     AccumulationCleared,
+    AccumulationInverted,
     ParametersNotOptimized,
     OptimizerSettings,
     OptimizerRecreated,
     WarmUpNeverEnds,
     FutureVisible,
+    TargetsShiftedWrongly,
+    TemplateMisused,
+    EndNeverTrained,
+    PaddingAttended,
+    NewTokensNotTrained,
     TargetIsInput,
     PaddingInLoss,
     StateOfOtherSamples,
     UnshuffledLabels,
     OutputRangeTooNarrow,
+    SamplesNeverDrawn,
     SameBatch,
     OneSampleOfBatch,
+    SamplerWeightsReversed,
     EpochCutShort,
+    IteratorUsedUp,
+    AugmentedAlike,
+    AccumulationMiscounted,
+    ScheduleBeforeOptimizer,
+    ScheduleOfAnotherOptimizer,
+    ScheduleNeverStepped,
+    MetricMiscomputed,
+    WorstWeightsKept,
     TrainingInEvaluationMode,
     EvaluationInTrainingMode,
+    DropoutInEvaluation,
+    StaleCopyEvaluated,
+    AutocastWithoutEffect,
     EvaluationOnTrainingData,
     BatchNormOfOneSample,
     ActivationMissing,
+    AveragedRanksDiffer,
+    Hang,
+    LabelsShuffledApart,
+    WorkersSeededAlike,
+    FreezeNeverCalled,
+    MaskNotUsed,
+    TimeDrawnAgain,
+    NoiseNotAdded,
+    TemperatureOnOneSide,
+    TargetWithGradients,
+    AccumulationNotDivided,
     UpdateLost,
     UpdatesStop,
+    WeightsUntied,
     LowPrecisionWeights,
+    Float16Overflow,
     GradientUnderflow,
+    WeightsPartlyLoaded,
+    StateNotRestored,
+    OptimizerNotSaved,
+    RateJumpsAtResume,
+    OldRateBroughtBack,
+    DataRepeatedAtResume,
+    AverageLeftIn,
+    LossJumpsAtResume,
+    GradientJumpsAtResume,
+    AnswersCutOff,
+    PackedTextsMixed,
+    LossScaledWrongly,
+    AdapterMergedTwice,
+    BaseNotFrozen,
+    PromptTrained,
+    FineTuningRate,
+    ClassWeightsReversed,
+    RealClassIgnored,
+    SmoothedTwice,
+    EntropyLowered,
+    EpisodeEndIgnored,
+    TargetNetworkFixed,
+    TeacherDropsOut,
+    LossSummed,
     LossWithoutBound,
     LossTermDominates,
+    SameTargets,
+    FewDistinctSamples,
     UnnormalizedInput,
     UnnormalizedTarget,
     FrozenByMistake,
@@ -173,15 +360,27 @@ PARTS: tuple[type[VitalsRule], ...] = (
     FadingGradient,
     LearningRateTooLow,
     ClassesAsAmounts,
+    TargetLeaks,
+    ClassesRenamed,
+    BatchNormStatistics,
+    AverageMisweighted,
+    EvaluationAugmented,
+    MeanOfMeans,
+    TrainedOnEvaluationData,
     EvaluationInputDiffers,
+    SameOrderEachEpoch,
     RepeatedBatches,
     OneClassPredicted,
     SlowDataLoading,
+    SlowRank,
     Overfitting,
     LossNotFinite,
     LossRising,
     NothingLearnt,
     OutputIgnoresInput,
+    EvaluatedBeforeTraining,
+    BuffersNotShared,
+    FrozenNormsDrift,
 )
 """All rules of the check-up, the likeliest cause first: mistakes, then causes, then outcomes."""
 
@@ -209,6 +408,9 @@ class Checkup(TensorRule):
 
     def missing(self, evidence: Evidence) -> str:
         return missing_vitals(evidence)
+
+    def check_before_start(self, place: Location) -> Iterable[Finding]:
+        return [each for part in self._parts for each in part.check_before_start(place)]
 
     def check(self, evidence: Evidence) -> Iterable[Finding]:
         found: list[Finding] = []

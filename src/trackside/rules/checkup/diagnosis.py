@@ -7,16 +7,17 @@ importing the rules: so it can be repeated cheaply wherever findings are read.
 import json
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from trackside.quick_dataclass import dataclass
 from trackside.records.finding import Finding
 from trackside.rules import catalog
 from trackside.rules.rule_kinds import Kind
 
+_CERTAIN = "certain"
 _CONFIDENCE = {
-    Kind.MISTAKE: "certain",
+    Kind.MISTAKE: _CERTAIN,
     Kind.CAUSE: "likely",
     Kind.MACHINE: "likely",
     Kind.OUTCOME: "possible",
@@ -37,6 +38,8 @@ class Diagnosis:
     """The step at which it started."""
     tensor: str
     """The layer or tensor where it started; empty when it concerns the whole training."""
+    line: str
+    """`train.py:31`, if reading the script shows it, too; then it is certain."""
     message: str
     advice: str
     findings: tuple[Finding, ...]
@@ -57,6 +60,7 @@ class Diagnosis:
             "confidence": self.confidence,
             "step": self.step,
             "tensor": self.tensor,
+            "line": self.line,
             "message": self.message,
             "advice": self.advice,
             "explains": list(self.explains),
@@ -137,11 +141,13 @@ def _explains(cause: str, effect: str) -> bool:
 def _diagnosis(name: str, found: Sequence[Finding], consequences: Sequence[Finding]) -> Diagnosis:
     first = min(found, key=lambda finding: finding.step or 0)
     entry = catalog.entries().get(name)
+    known = _UNKNOWN if entry is None else _CONFIDENCE.get(entry.kind, _UNKNOWN)
     return Diagnosis(
         cause=name,
-        confidence=_UNKNOWN if entry is None else _CONFIDENCE.get(entry.kind, _UNKNOWN),
+        confidence=_CERTAIN if first.line else known,
         step=first.step,
         tensor=first.tensor,
+        line=first.line,
         message=first.message,
         advice=first.advice,
         findings=(*found, *consequences),

@@ -2,12 +2,12 @@
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from statistics import median
 
 import numpy as np
 
 from trackside.capture.reading.anatomy import ParameterFacts
+from trackside.quick_dataclass import dataclass
 from trackside.rules.checkup.vitals_rule import FEW_BATCHES, SHORT_RUN, Sign, VitalsRule
 from trackside.rules.parameters import parameter
 from trackside.rules.rule_kinds import Kind
@@ -24,6 +24,9 @@ _LINGERING_STEPS = 20
 _UPDATES = 20
 """Updates after which weights that are still equal stay equal."""
 _NAMES_SHOWN = 3
+"""A message of one line has room for these."""
+_PAIR = 2
+"""Factors of one product."""
 
 
 @dataclass
@@ -40,6 +43,7 @@ class WeightsTooLarge(VitalsRule):
     """
 
     kind = Kind.CAUSE
+    rests_on = ("activation/*/std", "activations:std")
     advice = (
         "Initialise by fan-in (PyTorch's own default, kaiming_normal_ or xavier_uniform_) instead "
         "of a fixed deviation."
@@ -105,6 +109,7 @@ class WeightsTooSmall(VitalsRule):
     """
 
     kind = Kind.CAUSE
+    rests_on = ("gradient_norm", "weights:l2")
     advice = (
         "Initialise by fan-in (PyTorch's own default, kaiming_normal_ or xavier_uniform_) instead "
         "of a fixed small deviation."
@@ -141,15 +146,44 @@ class SymmetricWeights(VitalsRule):
     """All weights of a layer start equal, so that its units remain copies of each other.
 
     Fires when a weight matrix has one value throughout at the first saved step and that value is
-    not 0; when all matrices are 0; or when one is still 0 throughout after 20 updates.
+    not 0; when all matrices are 0; or when one is still 0 throughout after 20 updates. Also fires
+    when several matrices that an optimizer holds, as the factors of adapters that were added later,
+    are 0 and have gradients that are exactly 0 in all of 20 updates or more.
     """
 
     kind = Kind.MISTAKE
-    advice = "Initialise weights at random. Zeros are for biases, or at most for the last layer."
+    rests_on = ("weights:l2",)
+    explains = ("FrozenByMistake",)
+    advice = (
+        "Initialise weights at random. Zeros are for biases, or at most for the last layer, and "
+        "for one factor of an adapter: the other one begins at random."
+    )
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         if vitals.num_updates < FEW_BATCHES:
             return
+        found = list(self._of_first(vitals))
+        yield from found or self._of_factors(vitals)
+
+    def _of_factors(self, vitals: VitalSigns) -> Iterator[Sign]:
+        never = [p for p in vitals.anatomy.parameters if p.is_zero and not p.ever_had_gradient]
+        zero = [p for p in never if p.is_trained and is_matrix(p.shape)]
+        held = {p.optimizer for p in zero}
+        steps = [each.num_steps for each in vitals.anatomy.optimizers if each.index in held]
+        missing = vitals.vital("gradient_missing").last(FEW_BATCHES)
+        # Two that are multiplied; and they do have gradients.
+        if len(zero) < _PAIR or min(steps, default=0) < _UPDATES or missing.values.any():
+            return
+        names = ", ".join(each.name for each in zero[:_NAMES_SHOWN])
+        yield Sign(
+            0,
+            f"All weights of {names} are 0 after {min(steps)} updates, and so are their gradients: "
+            "of two factors that both begin at 0, neither can move.",
+            tensor=zero[0].name,
+            value=0.0,
+        )
+
+    def _of_first(self, vitals: VitalSigns) -> Iterator[Sign]:
         flat = []
         weights = [p for p in vitals.anatomy.parameters if len(p.shape) > 1]
         for each in weights:

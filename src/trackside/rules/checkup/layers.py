@@ -3,10 +3,11 @@
 import math
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
+from trackside.capture.reading.anatomy import Anatomy
+from trackside.quick_dataclass import dataclass
 from trackside.rules.checkup.initial_weights import is_matrix
 from trackside.rules.checkup.vitals_rule import (
     FEW_BATCHES,
@@ -18,7 +19,7 @@ from trackside.rules.checkup.vitals_rule import (
 )
 from trackside.rules.parameters import parameter
 from trackside.rules.rule_kinds import Kind
-from trackside.rules.saved.vital_signs import VitalSigns
+from trackside.rules.saved.vital_signs import FEWEST_LOSSES, VitalSigns
 
 _LAYERS = ("Linear", "Conv1d", "Conv2d", "Conv3d")
 _RECURRENT = re.compile(r"_l\d+(_reverse)?$")
@@ -50,6 +51,7 @@ class DeadLayer(VitalsRule):
     """
 
     kind = Kind.CAUSE
+    rests_on = ("activation/*/dead_share", "gradients:l2")
     ranks_before_if_at_start = "WeightsTooLarge"
     advice = (
         "Initialise biases at 0 and weights for ReLU (He), lower the learning rate, scale the "
@@ -116,6 +118,7 @@ class SaturatedLayer(VitalsRule):
     """
 
     kind = Kind.CAUSE
+    rests_on = ("activation/*/saturated_share", "activations:std")
     advice = (
         "Initialise with smaller weights (Xavier), scale the inputs, put a normalisation layer "
         "before the activation, or use a ReLU-like activation."
@@ -157,6 +160,7 @@ class FadingGradient(VitalsRule):
     """
 
     kind = Kind.CAUSE
+    rests_on = ("gradient_norm", "gradients:l2")
     advice = (
         "Use ReLU or GELU instead of sigmoid or tanh, residual connections, normalisation layers, "
         "initialisation by fan-in, or fewer layers."
@@ -202,10 +206,13 @@ class ExplodingGradient(VitalsRule):
 
     Fires when |gradient| x |weights| / |loss|, which is about 1 to 10 in ordinary trainings, is
     above `elasticity` at one of the first updates, before an update has made the loss three times
-    larger, and the loss then becomes NaN or infinite or ends at three times its start.
+    larger, and the loss then becomes NaN or infinite or ends at three times its start. The loss is
+    taken as at least its usual size, and a policy's, which may be near 0, is not judged. Nor are
+    infinite gradients of a training in float16.
     """
 
     kind = Kind.CAUSE
+    rests_on = ("gradient_norm", "gradients:l2")
     advice = (
         "Clip gradients (clip_grad_norm_), initialise the recurrent weights orthogonally with gain "
         "1, use LSTM or GRU, shorter sequences, or normalisation layers."
@@ -220,13 +227,19 @@ class ExplodingGradient(VitalsRule):
         names = [p.name for p in vitals.anatomy.parameters if len(vitals.figure(p.name, "l2"))]
         if not len(norm) or not names or not len(vitals.loss):
             return
+        if vitals.is_of_policy:
+            return
+        usual = abs(vitals.loss.first(FEWEST_LOSSES).median)
         length = math.sqrt(sum(float(vitals.figure(n, "l2").values[0]) ** 2 for n in names))
         losses = dict(zip(vitals.loss.steps.tolist(), vitals.loss.values.tolist(), strict=True))
         for step, value in zip(norm.steps.tolist(), norm.values.tolist(), strict=True):
             loss = abs(losses.get(step, math.nan))
             if loss > _GROWN * abs(vitals.first_loss):
                 return  # by now the updates have caused it
-            elasticity = value * length / loss if loss > 0 else math.nan
+            if not math.isfinite(value) and is_in_float16(vitals.anatomy):
+                return  # `Float16Overflow` says so
+            size = max(loss, usual) if math.isfinite(usual) else loss
+            elasticity = value * length / size if loss > 0 else math.nan
             if elasticity > self.elasticity and _goes_wrong(vitals):
                 yield Sign(
                     step,
@@ -237,6 +250,11 @@ class ExplodingGradient(VitalsRule):
                     threshold=self.elasticity,
                 )
                 return
+
+
+def is_in_float16(anatomy: Anatomy) -> bool:
+    kinds = {each.dtype for each in anatomy.parameters if each.is_trained}
+    return anatomy.autocast == "float16" or "float16" in kinds
 
 
 def _goes_wrong(vitals: VitalSigns) -> bool:

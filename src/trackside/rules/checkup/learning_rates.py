@@ -2,11 +2,18 @@
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
-from trackside.rules.checkup.vitals_rule import FEW_BATCHES, HALVED, SHORT_RUN, Sign, VitalsRule
+from trackside.quick_dataclass import dataclass
+from trackside.rules.checkup.vitals_rule import (
+    ENOUGH_BATCHES,
+    FEW_BATCHES,
+    HALVED,
+    SHORT_RUN,
+    Sign,
+    VitalsRule,
+)
 from trackside.rules.parameters import parameter
 from trackside.rules.rule_kinds import Kind
 from trackside.rules.saved.vital_signs import FAIR_STEPS, FEWEST_LOSSES, Series, VitalSigns
@@ -53,6 +60,7 @@ class LearningRateZero(VitalsRule):
     """
 
     kind = Kind.MISTAKE
+    rests_on = ("learning_rate/*", "update_ratio")
     advice = (
         "Print optimizer.param_groups[0]['lr'] in the loop, and check the scheduler: its factor at "
         "the start, integer division, whether step() belongs to the epoch or the batch, and, for "
@@ -138,6 +146,7 @@ class LearningRateTooLow(VitalsRule):
     """
 
     kind = Kind.CAUSE
+    rests_on = ("learning_rate/*", "update_ratio", "gradient_norm")
     advice = "Multiply the learning rate by ten, repeatedly, until the loss falls."
 
     moved: float = parameter(
@@ -174,10 +183,13 @@ class GradientClippedAway(VitalsRule):
 
     Fires when the gradient norm that the optimizer uses is the same at every step, which only
     clipping causes, and the weights moved by less than `moved` of their norm in 100 steps or more,
-    with the loss where it started.
+    with the loss where it started. Also fires when gradients are clipped and from some step on, for
+    the longer part of the run, their norm is the same and, as the updates, less than `lost` of what
+    it was before.
     """
 
     kind = Kind.CAUSE
+    rests_on = ("gradient_norm", "update_ratio")
     advice = (
         "Raise max_norm of clip_grad_norm_: print the norm that it returns, and set max_norm above "
         "the usual value."
@@ -186,8 +198,10 @@ class GradientClippedAway(VitalsRule):
     moved: float = parameter(
         0.02, "Total change of the weights, relative to their norm.", at_least=0
     )
+    lost: float = parameter(1e-3, "Share of the norm and of the updates that is left.", at_least=0)
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        yield from self._from_some_step_on(vitals)
         norm = vitals.vital("gradient_norm")
         if vitals.is_stuck and _is_clipped(vitals) and vitals.moved < self.moved:
             yield Sign(
@@ -197,6 +211,26 @@ class GradientClippedAway(VitalsRule):
                 "their length.",
                 value=norm.median,
                 threshold=self.moved,
+            )
+
+    def _from_some_step_on(self, vitals: VitalSigns) -> Iterator[Sign]:
+        norm, ratio = vitals.vital("gradient_norm"), vitals.vital("update_ratio")
+        large = np.flatnonzero(norm.values > self.lost * norm.first(_FIRST_UPDATES).median)
+        place = int(large[-1]) + 1 if len(large) else 0
+        if not vitals.anatomy.num_clipped or not place or len(norm) - place < ENOUGH_BATCHES:
+            return
+        step = int(norm.steps[place])
+        after = norm.since(step)
+        is_flat = float(np.ptp(after.values)) < _CLIPPED_SPREAD * after.median
+        is_lost = ratio.since(step).median < self.lost * ratio.where(ratio.steps < step).median
+        if is_flat and is_lost and vitals.last_step - step >= max(SHORT_RUN, step):
+            yield Sign(
+                step,
+                f"From step {step} on the gradient norm is {after.median:.3g}, to which it is "
+                f"clipped, and was {norm.where(norm.steps < step).median:.3g} before: the weights "
+                "hardly change any more.",
+                value=after.median,
+                threshold=self.lost,
             )
 
 
@@ -214,9 +248,13 @@ class LearningRateTooHigh(VitalsRule):
       nothing is learnt.
     - An update that is larger than the weights' norm and makes the loss a hundred times larger,
       whatever happens later: nothing remains of the initial weights.
+
+    A first update that is not finite because the gradient was not, at a finite loss, is no matter
+    of the rate.
     """
 
     kind = Kind.CAUSE
+    rests_on = ("update_ratio", "learning_rate/*", "gradient_norm", "gradients:l2")
     advice = (
         "Divide the learning rate by ten, repeatedly, until the loss falls from the start. Warm-up "
         "or clipping helps if only the first steps are too large."
@@ -233,7 +271,10 @@ class LearningRateTooHigh(VitalsRule):
         large |= ~np.isfinite(update.values)
         if not large.any():
             return
-        step = int(update.steps[np.flatnonzero(large)[0]])
+        first_large = int(np.flatnonzero(large)[0])
+        step = int(update.steps[first_large])
+        if not math.isfinite(update.values[first_large]) and _is_infinite(vitals, step):
+            return  # a gradient that is not finite makes such an update at any rate
         start = max(abs(vitals.early_loss), abs(vitals.first_loss))
         finite = np.isfinite(loss.values)
         later = loss.values[finite & (loss.steps > step)]
@@ -278,6 +319,7 @@ class WeightDecayTooStrong(VitalsRule):
     """
 
     kind = Kind.CAUSE
+    rests_on = ("learning_rate/*", "weights:l2")
     advice = "Lower weight_decay to a hundredth: 1e-4 (SGD) and 1e-2 (AdamW) are usual."
 
     share: float = parameter(
@@ -311,6 +353,13 @@ class WeightDecayTooStrong(VitalsRule):
                 value=now / first,
                 threshold=self.share,
             )
+
+
+def _is_infinite(vitals: VitalSigns, step: int) -> bool:
+    """Whether the gradient was no longer finite then, while the loss still was."""
+    norm = vitals.vital("gradient_norm")
+    there = norm.where(norm.steps == step).values
+    return len(there) > 0 and not np.isfinite(there).any() and vitals.ends_at > step
 
 
 def _is_hardly_trained(vitals: VitalSigns) -> bool:

@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
+from trackside.quick_dataclass import dataclass
 from trackside.rules.checkup.vitals_rule import ENOUGH_BATCHES, Sign, VitalsRule
 from trackside.rules.parameters import parameter
 from trackside.rules.rule_kinds import Kind
@@ -27,6 +27,7 @@ class LossTermDominates(VitalsRule):
     """
 
     kind = Kind.CAUSE
+    rests_on = ("loss_term/*",)
     advice = (
         "Bring the terms to a similar size: scale the targets of the larger one to about 1, or "
         "weight the terms so that each starts at about 1."
@@ -63,14 +64,20 @@ class LossTermDominates(VitalsRule):
 class LossWithoutBound(VitalsRule):
     """The loss falls below zero without limit, while its terms grow.
 
-    Fires when at the end of at least 100 steps the loss is below zero and at its lowest, and its
-    terms, which are never below zero themselves, sum to more than `times` their sum at the start.
+    Fires when at the end of at least 100 steps the loss is below zero and at its lowest, and
+
+    - its terms, which are never below zero themselves, sum to more than `times` their sum at the
+      start;
+    - or it is computed from log probabilities of single classes, was never above zero, and is
+      `times` as far below it as at the start: a likelihood that is minimised. What the script
+      weighs by a reward, a return or an advantage is left out.
     """
 
     kind = Kind.CAUSE
+    rests_on = ("loss_term/*",)
     advice = (
         "A learnt weight of a loss, or a term with a minus sign, has no lower bound: remove the "
-        "sign, or learn log-variances: exp(-s) * loss + s."
+        "sign, or learn log-variances: exp(-s) * loss + s. A log probability needs a minus sign."
     )
 
     times: float = parameter(3.0, "Sum of the terms at the end, relative to the start.", at_least=1)
@@ -83,7 +90,10 @@ class LossWithoutBound(VitalsRule):
         ):
             return
         terms = vitals.series_by_name("loss_term/")
-        if not terms or len(vitals.anatomy.optimizers) != 1 or not vitals.late_loss < 0:
+        if len(vitals.anatomy.optimizers) != 1 or not vitals.late_loss < 0:
+            return
+        if not terms:
+            yield from self._likelihood(vitals)
             return
         if any(each.values.min() < 0 for each in terms.values() if len(each)):
             return
@@ -97,6 +107,21 @@ class LossWithoutBound(VitalsRule):
                 f"The loss fell from {vitals.early_loss:.4g} to {vitals.late_loss:.4g}, and what "
                 f"it is made of grew from {early:.4g} to {late:.4g}.",
                 value=late / max(early, EPSILON),
+                threshold=self.times,
+            )
+
+    def _likelihood(self, vitals: VitalSigns) -> Iterator[Sign]:
+        objective, known = vitals.anatomy.objective, vitals.loss.values
+        if objective is None or not objective.is_likelihood or vitals.is_of_policy:
+            return
+        is_below = bool(np.isfinite(known).all() and known.max() <= 0)
+        if is_below and vitals.late_loss < self.times * vitals.early_loss:
+            yield Sign(
+                int(vitals.loss.steps[0]),
+                f"The loss is made of log probabilities, without a minus sign: it fell from "
+                f"{vitals.early_loss:.4g} to {vitals.late_loss:.4g}, as the right classes got less "
+                "likely.",
+                value=vitals.late_loss / min(vitals.early_loss, -EPSILON),
                 threshold=self.times,
             )
 

@@ -1,11 +1,11 @@
 """Rules about how a loss is used: whether it is given what it was made for."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 
 from trackside.capture.reading.anatomy import LossFacts
+from trackside.quick_dataclass import dataclass
 from trackside.rules.checkup.vitals_rule import Sign, VitalsRule
 from trackside.rules.parameters import parameter
 from trackside.rules.rule_kinds import Kind
@@ -47,6 +47,7 @@ class LossInputAlreadySoftmax(VitalsRule):
     """
 
     kind = Kind.MISTAKE
+    rests_on = ("loss_input/row_sum_error", "loss_input/min", "loss_input/max")
     is_independent = True
     advice = (
         "Take the softmax or sigmoid out of the model and give the loss the raw scores; apply it "
@@ -108,6 +109,7 @@ class LossInputNotLogProbabilities(VitalsRule):
     """
 
     kind = Kind.MISTAKE
+    rests_on = ("loss_input/row_sum_error", "log_probabilities/row_sum_error")
     advice = (
         "Use CrossEntropyLoss on raw scores, or pass the output of log_softmax to NLLLoss, "
         "KLDivLoss and CTCLoss. KLDivLoss expects the logarithms of the student's probabilities as "
@@ -195,6 +197,7 @@ class OutputRangeTooNarrow(VitalsRule):
     """
 
     kind = Kind.MISTAKE
+    rests_on = ("loss_input/min", "loss_input/max", "target/min", "target/max")
     is_independent = True
     advice = (
         "Remove the activation after the last layer, or scale the targets into its range. Losses "

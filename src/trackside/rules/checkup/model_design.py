@@ -1,9 +1,10 @@
 """Rules about how the model is put together."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from trackside.capture.reading.anatomy import Anatomy, ModuleFacts
+from trackside.quick_dataclass import dataclass
+from trackside.rules.checkup.reading_results import remarks
 from trackside.rules.checkup.vitals_rule import HALVED, Sign, VitalsRule
 from trackside.rules.parameters import parameter
 from trackside.rules.rule_kinds import Kind
@@ -12,6 +13,8 @@ from trackside.rules.saved.vital_signs import FAIR_STEPS, VitalSigns
 _PASSING = ("Dropout", "Identity", "Flatten", "Unflatten")
 """Modules that leave a chain of linear layers linear."""
 
+_FOR_GOOD = 0.25
+"""Of the training, at its end: what is frozen for longer was not only left out of a last polish."""
 _SHOWN = 120
 """Characters of names in a message."""
 
@@ -21,8 +24,9 @@ class ActivationMissing(VitalsRule):
     """Two linear layers without an activation between them are equivalent to one linear layer.
 
     Fires when in an nn.Sequential a Linear is followed by a Linear, with only dropout or flattening
-    between them, or the loss was computed in this way by two layers of the same module; and the
-    intermediate width is not smaller than both ends. A narrow one is an intended factorisation.
+    between them, or the loss was computed in this way by two layers of the same module and model;
+    and the intermediate width is not smaller than both ends. A narrow one is an intended
+    factorisation.
     """
 
     kind = Kind.MISTAKE
@@ -52,6 +56,7 @@ class DropoutTooStrong(VitalsRule):
     """
 
     kind = Kind.CAUSE
+    rests_on = ("activations:std",)
     advice = "Lower p, the share that is removed (not the share that is kept): 0.1 to 0.5 is usual."
 
     share: float = parameter(
@@ -64,7 +69,7 @@ class DropoutTooStrong(VitalsRule):
         for module in vitals.anatomy.modules:
             if module.training and module.dropped is not None and module.dropped >= self.share:
                 yield Sign(
-                    0,
+                    module.dropped_since,
                     f"{module.name} takes away {module.dropped:.0%} of its input, and the loss "
                     f"went from {vitals.early_loss:.4g} to {vitals.late_loss:.4g} only.",
                     tensor=module.name,
@@ -81,10 +86,17 @@ class FrozenByMistake(VitalsRule):
     Fires when at least `share` of the parameters of the only model do not require a gradient, and
     the loss stays where it started, although the trained parameters have moved further than their
     norm, or do not depend on the input, as a bias. A frozen backbone under a head that learns is
-    not reported.
+    not reported, nor is a frozen base under adapters.
+
+    Also fires at the end when so large a part of a model that was not loaded was trained, and at
+    one step, at least 100 steps and a quarter of the training before the end, was frozen for good,
+    while its only optimizer still holds it and trains the rest, if the script freezes it in the
+    loop of the training, never takes that back, and no name, text or comment in it speaks of
+    freezing, fine-tuning, probes, stages or phases.
     """
 
     kind = Kind.CAUSE
+    rests_on = ("update_ratio", "weights:l2")
     advice = (
         "Print the names of the parameters that require a gradient, and check the condition that "
         "freezes the others. Freeze pretrained layers, not randomly initialised ones."
@@ -95,24 +107,58 @@ class FrozenByMistake(VitalsRule):
     )
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        yield from self._on_the_way(vitals)
         parameters = [p for p in vitals.anatomy.parameters if p.tied_to is None]
         frozen = [p for p in parameters if not p.requires_grad]
         total = sum(p.numel for p in parameters)
         if not frozen or len(vitals.anatomy.models) != 1 or not vitals.is_stuck:
             return
+        if any(".lora_" in p.name for p in parameters):
+            return  # the base under adapters is frozen on purpose
         share = sum(p.numel for p in frozen) / total
         trained = [p for p in parameters if p.is_trained]
         is_tried = vitals.moved > 1 or all(len(p.shape) < 2 for p in trained)
         if share >= self.share and trained and is_tried:
             kept = ", ".join(p.name for p in parameters if p.requires_grad)[:_SHOWN]
+            # Those that were trained before they were frozen.
+            last = [p.last_gradient_step for p in frozen if p.last_gradient_step is not None]
             yield Sign(
-                0,
+                max(last, default=-1) + 1,
                 f"{share:.0%} of the parameters are frozen, from {frozen[0].name} on; {kept} alone "
                 f"cannot bring the loss down from {vitals.late_loss:.4g}.",
                 tensor=frozen[0].name,
                 value=share,
                 threshold=self.share,
             )
+
+    def _on_the_way(self, vitals: VitalSigns) -> Iterator[Sign]:
+        anatomy = vitals.anatomy
+        if not vitals.is_all or len(anatomy.models) != 1 or len(anatomy.optimizers) != 1:
+            return
+        parameters = [p for p in anatomy.parameters if p.tied_to is None]
+        frozen = [p for p in parameters if not p.requires_grad]
+        last = {-1 if p.last_gradient_step is None else p.last_gradient_step for p in frozen}
+        is_held = all(p.optimizer is not None for p in frozen)
+        if len(last) != 1 or -1 in last or not is_held or _is_loaded(anatomy):
+            return
+        share = sum(p.numel for p in frozen) / sum(p.numel for p in parameters)
+        seen = vitals.vital("gradient_norm").since(last.pop() + 1)
+        if share < self.share or seen.span < max(FAIR_STEPS, _FOR_GOOD * vitals.last_step):
+            return
+        for remark in remarks(vitals, self):
+            yield Sign(
+                int(seen.steps[0]),
+                f"{remark.place}: {remark.message} {share:.0%} of them, from {frozen[0].name} on, "
+                f"have had no gradient since step {seen.steps[0]}, and {vitals.last_step} is the "
+                "last.",
+                tensor=frozen[0].name,
+                value=share,
+                threshold=self.share,
+            )
+
+
+def _is_loaded(anatomy: Anatomy) -> bool:
+    return any(each.action == "load" and each.what == "model" for each in anatomy.checkpoints)
 
 
 def _pairs(anatomy: Anatomy) -> Iterator[tuple[str, str, tuple[int, int, int]]]:

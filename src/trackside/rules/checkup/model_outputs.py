@@ -1,10 +1,11 @@
 """Rules about what the model returns, whatever the loss makes of it."""
 
+import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 
+from trackside.quick_dataclass import dataclass
 from trackside.rules.checkup.vitals_rule import ENOUGH_BATCHES, Sign, VitalsRule
 from trackside.rules.parameters import parameter
 from trackside.rules.rule_kinds import Kind
@@ -24,6 +25,7 @@ class ConstantOutput(VitalsRule):
     """
 
     kind = Kind.MISTAKE
+    rests_on = ("loss_input/min", "loss_input/max")
     advice = (
         "Remove the last activation. A softmax needs at least two outputs: for a single yes-or-no "
         "output use a sigmoid (or BCEWithLogitsLoss on the raw score). A ReLU may stay at 0."
@@ -52,34 +54,38 @@ class TemperatureTooHigh(VitalsRule):
     """Similarities are divided by so large a number that the loss cannot distinguish them.
 
     Fires when a loss over classes gets products of two outputs, multiplied or divided by a number
-    that is not learnt, these never differ by more than `range` in a whole batch, and nothing is
-    learnt.
+    that is not learnt, and in all of at least 100 steps these differ by so little that a loss below
+    `floor` of chance cannot be reached: N scores that differ by d at most have a loss of
+    log(1 + (N - 1) / exp(d)) at least, however well they are told apart.
     """
 
     kind = Kind.CAUSE
+    rests_on = ("loss_input/min", "loss_input/max")
     advice = (
         "Divide cosine similarities by a temperature of 0.05 to 0.5, or learn it: values between "
-        "-1 and 1 hardly change a softmax."
+        "-1 and 1 hardly change a softmax. Multiplied by a temperature they are smaller still."
     )
 
-    range: float = parameter(0.1, "Difference of the largest and the smallest score of a batch.")
+    floor: float = parameter(
+        0.9, "Share of the loss of chance below which it cannot get.", at_least=0, at_most=1
+    )
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         low, high = vitals.vital("loss_input/min"), vitals.vital("loss_input/max")
-        if (
-            not vitals.anatomy.is_likeness_scaled
-            or len(low) < ENOUGH_BATCHES
-            or not vitals.is_stuck
-        ):
+        if not vitals.anatomy.is_likeness_scaled or len(low) < ENOUGH_BATCHES:
+            return
+        if not vitals.is_settled or vitals.last_step < FAIR_STEPS or vitals.chance is None:
             return
         widest = float((high.values - low.values).max())
-        if widest < self.range:
+        least = math.log1p((math.exp(vitals.chance) - 1) * math.exp(-widest))
+        if least > self.floor * vitals.chance > 0:
             yield Sign(
                 int(low.steps[0]),
                 f"Scores are products of two outputs, divided by a number, and differ by "
-                f"{widest:.2g} at most: a softmax makes them all equal.",
-                value=widest,
-                threshold=self.range,
+                f"{widest:.2g} at most: with these the loss cannot fall below {least:.3g}, and "
+                f"chance is {vitals.chance:.3g}.",
+                value=least / vitals.chance,
+                threshold=self.floor,
             )
 
 
@@ -97,6 +103,7 @@ class OutputIgnoresInput(VitalsRule):
     """
 
     kind = Kind.OUTCOME
+    rests_on = ("loss_input/sample_std", "target/sample_std")
     advice = (
         "If two outputs are pulled together, something must push others apart: negative pairs, a "
         "stopped gradient with a predictor, or a variance term. For a variational autoencoder, "

@@ -1,12 +1,12 @@
 """Rules about the training loop: whether gradients reach the weights, and what comes of them."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
 
 import numpy as np
 
 from trackside.capture.reading.anatomy import Anatomy, OptimizerFacts, ParameterFacts
+from trackside.quick_dataclass import dataclass
 from trackside.rules.checkup.vitals_rule import FEW_BATCHES, Sign, VitalsRule
 from trackside.rules.parameters import parameter
 from trackside.rules.rule_kinds import Kind
@@ -18,6 +18,9 @@ _WITH_ACTIVATION = ("Linear", "Conv1d", "Conv2d", "Conv3d")
 _RISEN = 0.1
 """Of its start: a loss that rises by more does so because it is maximized."""
 _NAMES_SHOWN = 3
+"""A message of one line has room for these."""
+_SEVERAL = 2
+"""Groups of batches in a pass: with one, step() stands after the loop over batches."""
 
 
 @dataclass
@@ -28,10 +31,11 @@ class OptimizerNotStepping(VitalsRule):
     weights do not change. Also fires when the gradients of `share` of the backwards are cleared
     before the step of the only optimizer, as when step() is placed after the loop over batches.
     Gradients that are accumulated until the step, and gradients that are computed for an input, do
-    not count.
+    not count; groups of batches, several to each pass, are left to AccumulationCleared.
     """
 
     kind = Kind.MISTAKE
+    rests_on = ("update_ratio", "gradient_norm", "weights:l2")
     advice = (
         "Call optimizer.step() after loss.backward() in each iteration: in the same block, at the "
         "same indentation."
@@ -61,6 +65,8 @@ class OptimizerNotStepping(VitalsRule):
             return
         (optimizer,) = anatomy.optimizers
         per_step = optimizer.backwards_per_step or {}
+        if _are_groups(per_step, anatomy):
+            return
         seen = sum(int(number) * times for number, times in per_step.items())
         if seen >= self.num_backwards and optimizer.num_discarded >= self.share * seen:
             yield Sign(
@@ -73,6 +79,15 @@ class OptimizerNotStepping(VitalsRule):
             )
 
 
+def _are_groups(per_step: Mapping[str, int], anatomy: Anatomy) -> bool:
+    """Whether every update follows as many backwards, several times in a pass over the data."""
+    sizes = [int(number) for number in per_step]
+    batches = [
+        each.num_batches / max(1, each.num_passes) for each in anatomy.loaders if each.num_trained
+    ]
+    return len(sizes) == 1 and bool(batches) and _SEVERAL * sizes[0] <= min(batches)
+
+
 @dataclass
 class OptimizerOfAnotherModel(VitalsRule):
     """The optimizer steps, but has none of the parameters of the trained model.
@@ -82,9 +97,12 @@ class OptimizerOfAnotherModel(VitalsRule):
     """
 
     kind = Kind.MISTAKE
+    rests_on = ("update_ratio", "gradient_norm", "weights:l2")
     advice = (
         "Create the optimizer after the model has its final parameters (after copying, wrapping, "
-        "loading or moving it), with the parameters of the model that is called in the loop."
+        "loading or moving it), with the parameters of the model that is called in the loop. To "
+        "train a part, give it those that require a gradient: p for p in model.parameters() if "
+        "p.requires_grad."
     )
 
     num_steps: int = parameter(10, "Optimizer steps before the rule may fire.", at_least=1)
@@ -96,13 +114,19 @@ class OptimizerOfAnotherModel(VitalsRule):
             return
         if any(p.optimizer is not None for p in wanted):
             return
+        if not any(p.ever_had_gradient for p in wanted):
+            return  # new ones, as adapters are, which no optimizer has stepped beside
         saved = [p.name for p in wanted if len(vitals.figure(p.name, "l2")) > 1]
         if anatomy.num_backwards and all(vitals.is_weight_unchanged(name) for name in saved):
+            frozen = sum(p.optimizer is not None for p in anatomy.parameters)
+            why = "it was made for other tensors"
+            if frozen:
+                why = f"it holds {frozen} that are frozen (requires_grad is False)"
             yield Sign(
                 0,
                 f"The optimizer has made {anatomy.num_optimizer_steps} steps, and holds none of "
-                f"the {len(wanted)} parameters of {', '.join(anatomy.models)}: it was made for "
-                "other tensors.",
+                f"the {len(wanted)} parameters of {', '.join(anatomy.models)} that are to be "
+                f"trained: {why}.",
                 value=0.0,
                 threshold=1.0,
             )
@@ -119,6 +143,7 @@ class ParametersNotOptimized(VitalsRule):
     """
 
     kind = Kind.MISTAKE
+    rests_on = ("weights:l2",)
     is_independent = True
     advice = (
         "Give the optimizer all parameters that should be trained (model.parameters()). Freeze the "
@@ -139,7 +164,7 @@ class ParametersNotOptimized(VitalsRule):
             if p.requires_grad
             and p.optimizer is None
             and p.ever_had_gradient
-            and (not len(vitals.figure(p.name, "l2")) or vitals.is_weight_unchanged(p.name))
+            and (not len(vitals.figure(p.name, "l2")) or _is_still(vitals, p))
         ]
         unregistered = [s for s in anatomy.strangers if s.has_gradient and not s.is_optimized]
         if unregistered:
@@ -158,7 +183,7 @@ class ParametersNotOptimized(VitalsRule):
             total = sum(p.numel for p in anatomy.parameters)
             share = sum(p.numel for p in left_out) / max(total, 1)
             yield Sign(
-                0,
+                min(p.first_gradient_step or 0 for p in left_out),
                 f"{_names(left_out)} get gradients and are in no optimizer: {share:.0%} of the "
                 "model never changes.",
                 tensor=left_out[0].name,
@@ -177,6 +202,7 @@ class GradientMissing(VitalsRule):
     """
 
     kind = Kind.MISTAKE
+    rests_on = ("gradient_missing", "gradients:l2")
     advice = (
         "Something between these layers and the loss leaves the graph: .detach(), .item(), .data, "
         ".numpy(), torch.tensor(...), torch.no_grad(), or zero_grad() between backward and step. "
@@ -231,12 +257,13 @@ class GradientMissing(VitalsRule):
 class ForgottenZeroGrad(VitalsRule):
     """Each update uses the gradients of all batches so far.
 
-    Fires when in `share` of at least `num_updates` checked updates, the gradients of the previous
-    update had not been cleared. Accumulating over several batches and clearing after the update is
-    accepted.
+    Fires when in `share` of at least `num_updates` checked updates of one optimizer, all or those
+    since the first of them, the gradients of its previous update had not been cleared. Accumulating
+    over several batches and clearing after the update is accepted.
     """
 
     kind = Kind.MISTAKE
+    rests_on = ("leftover_gradients", "gradient_norm")
     is_independent = True
     advice = "Call optimizer.zero_grad() once per update, before loss.backward()."
 
@@ -244,19 +271,22 @@ class ForgottenZeroGrad(VitalsRule):
     share: float = parameter(0.9, "Share of updates with old gradients.", at_least=0, at_most=1)
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
-        leftover = vitals.vital("leftover_gradients")
-        if len(leftover) < self.num_updates:
-            return
-        share = float(leftover.values.mean())
-        if share >= self.share:
-            first = int(leftover.steps[np.flatnonzero(leftover.values)[0]])
-            yield Sign(
-                first,
-                f"In {share:.0%} of the updates the gradients of the previous update were still "
-                "there: zero_grad() is not called.",
-                value=share,
-                threshold=self.share,
-            )
+        each = vitals.series_by_name("leftover_gradients/")
+        several = [(f" of optimizer {n}", each[n]) for n in sorted(each)] if len(each) > 1 else []
+        for whose, leftover in (("", vitals.vital("leftover_gradients")), *several):
+            found = np.flatnonzero(leftover.values)
+            first = int(leftover.steps[found[0]]) if len(found) else 0
+            since = leftover.since(first)
+            share = float(since.values.mean()) if len(since) else 0.0
+            if share >= self.share and len(since) >= self.num_updates:
+                yield Sign(
+                    first,
+                    f"In {share:.0%} of the updates{whose} the gradients of the previous update "
+                    "were still there: zero_grad() is not called.",
+                    value=share,
+                    threshold=self.share,
+                )
+                return
 
 
 @dataclass
@@ -268,6 +298,7 @@ class OptimizerSettings(VitalsRule):
     """
 
     kind = Kind.MISTAKE
+    rests_on = ("update_ratio", "learning_rate/*")
     is_independent = True
     advice = (
         "Check the optimizer's arguments: usual are betas of (0.9, 0.999) and a momentum of 0.9."
@@ -352,6 +383,7 @@ class OptimizerRecreated(VitalsRule):
     """
 
     kind = Kind.MISTAKE
+    rests_on = ("update_ratio",)
     advice = (
         "Create the optimizer once, before the loops, and call only zero_grad and step inside them."
     )
@@ -372,6 +404,14 @@ class OptimizerRecreated(VitalsRule):
                 value=float(anatomy.num_remade),
                 threshold=float(self.num_optimizers),
             )
+
+
+def _is_still(vitals: VitalSigns, each: ParameterFacts) -> bool:
+    """Whether it is unchanged since it had its first gradient: until then another parameter may
+    have had its place."""
+    since = each.first_gradient_step or 0
+    figures = [vitals.figure(each.name, kind).since(since) for kind in ("l2", "min", "max")]
+    return all(len(figure) > 1 and np.ptp(figure.values) == 0 for figure in figures)
 
 
 def _module_of(anatomy: Anatomy, each: ParameterFacts) -> str:

@@ -2,10 +2,11 @@
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 
+from trackside.capture.dtypes import Array
+from trackside.quick_dataclass import dataclass
 from trackside.rules.checkup.vitals_rule import SHORT_RUN, Sign, VitalsRule
 from trackside.rules.parameters import parameter
 from trackside.rules.rule_kinds import Kind
@@ -30,6 +31,7 @@ class LossNotFinite(VitalsRule):
     """
 
     kind = Kind.OUTCOME
+    rests_on = ("gradient_norm", "update_ratio", "gradients:l2")
     advice = (
         "Look for log(0), division by zero, sqrt of 0 and overflow in the loss: use the fused "
         "losses (cross_entropy, binary_cross_entropy_with_logits), clamp, or add an epsilon. "
@@ -54,11 +56,14 @@ class LossRising(VitalsRule):
     """Training makes the loss larger.
 
     Fires when after at least 50 steps the loss is above `times` its start and still at its highest.
-    A loss that also goes below zero, as a policy's, is not judged by its height; nor is one that
-    grows with its targets and explains them, as in Q-learning.
+    One that starts below zero has no such ratio: it must rise by more than `times` what it was away
+    from zero, and each third of it be above the one before. Other losses that go below zero, and
+    those of policies, are not judged by their height: that of a critic grows with the returns. Nor
+    is one that grows with its targets and explains them, as in Q-learning.
     """
 
     kind = Kind.OUTCOME
+    rests_on = ("update_ratio", "gradient_norm")
     advice = (
         "Check the sign of the loss and `maximize` of the optimizer; with the right sign, lower "
         "the learning rate."
@@ -74,19 +79,33 @@ class LossRising(VitalsRule):
             return
         if len(vitals.anatomy.optimizers) > 1:
             return  # stages of their own, each with another task
+        if vitals.is_of_policy:
+            return
         if not vitals.is_settled:
             return
         known = vitals.loss.values[np.isfinite(vitals.loss.values)]
-        if (len(known) and known.min() < 0) or vitals.unexplained < EXPLAINED:
+        if vitals.unexplained < EXPLAINED or not len(known):
             return
-        if early > 0 and late > self.times * early and late > _STILL_HIGH * float(known.max()):
-            above = np.flatnonzero(vitals.loss.values > self.times * early)
+        limit = self.times * early
+        is_risen = early > 0 and late > limit and known.min() >= 0
+        start = vitals.loss.first(FEWEST_LOSSES).values
+        if start.max() < 0:
+            limit = early - self.times * float(start.min())
+            is_risen = late > limit and _climbs(known)
+        if is_risen and late > _STILL_HIGH * float(known.max()):
+            above = np.flatnonzero(vitals.loss.values > limit)
             yield Sign(
                 int(vitals.loss.steps[above[0]]) if len(above) else 0,
                 f"The loss rose from {early:.4g} to {late:.4g}.",
                 value=late,
-                threshold=self.times * early,
+                threshold=limit,
             )
+
+
+def _climbs(values: Array) -> bool:
+    """Each third lies above the one before, but for single values."""
+    first, second, third = np.array_split(values, 3)
+    return bool(np.median(first) < np.median(second) < np.median(third) > first.max())
 
 
 @dataclass
@@ -95,7 +114,7 @@ class Overfitting(VitalsRule):
 
     Fires when, at least three evaluations after its minimum, the evaluation loss is above `times`
     the minimum, by more than a tenth of the first training loss, and the training loss has fallen
-    by a third since.
+    by a third since. Models that were evaluated once each are not compared.
     """
 
     kind = Kind.CAUSE
@@ -112,7 +131,7 @@ class Overfitting(VitalsRule):
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         evaluated = _passes(vitals)
-        if len(evaluated) < _FEWEST_EVALUATIONS:
+        if len(evaluated) < _FEWEST_EVALUATIONS or _is_of_many_models(vitals, len(evaluated)):
             return
         steps, values = evaluated[:, 0], evaluated[:, 1]
         lowest = int(np.argmin(values))
@@ -144,6 +163,7 @@ class NothingLearnt(VitalsRule):
     """
 
     kind = Kind.OUTCOME
+    rests_on = ("gradient_norm", "update_ratio", "gradients:l2")
     advice = (
         "If nothing else was found: check that labels belong to their inputs (shuffled together? "
         "sorted in the same way? joined by the right key?), and that the inputs contain the "
@@ -160,7 +180,7 @@ class NothingLearnt(VitalsRule):
             return
         if not math.isfinite(vitals.late_loss) or len(vitals.anatomy.models) > 1:
             return
-        if not vitals.anatomy.losses or len(vitals.anatomy.optimizers) > 1:
+        if not vitals.anatomy.losses or len(vitals.anatomy.optimizers) > 1 or vitals.is_of_policy:
             return  # an objective of one's own may mean anything
         level = f" (chance is {vitals.chance:.4g})" if vitals.chance is not None else ""
         yield Sign(
@@ -170,6 +190,13 @@ class NothingLearnt(VitalsRule):
             value=vitals.late_loss,
             threshold=vitals.chance,
         )
+
+
+def _is_of_many_models(vitals: VitalSigns, num_evaluations: int) -> bool:
+    """Whether each model of a search or of a cross-validation was evaluated once: then the losses
+    are no curve. The list of models may be one behind."""
+    num_models = len(vitals.anatomy.models)
+    return num_models > 1 and num_evaluations <= num_models + 1
 
 
 def _passes(vitals: VitalSigns) -> "np.ndarray[tuple[int, int], np.dtype[np.float64]]":

@@ -2,8 +2,8 @@
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
+from trackside.quick_dataclass import dataclass
 from trackside.rules.checkup.vitals_rule import ENOUGH_BATCHES, Sign, VitalsRule
 from trackside.rules.parameters import parameter
 from trackside.rules.rule_kinds import Kind
@@ -37,6 +37,7 @@ class FutureVisible(VitalsRule):
     """
 
     kind = Kind.MISTAKE
+    rests_on = ("tokens/last_accuracy", "tokens/other_accuracy", "tokens/shifted_share")
     explains = ("Overfitting",)
     leaves_training_loss = True
     advice = (
@@ -94,6 +95,7 @@ class TargetIsInput(VitalsRule):
     """
 
     kind = Kind.MISTAKE
+    rests_on = ("tokens/same_share", "input/holds_target")
     leaves_training_loss = True
     advice = (
         "Shift the targets by one: inputs tokens[:, :-1], targets tokens[:, 1:]. (Models of the "
@@ -208,6 +210,7 @@ class PaddingInLoss(VitalsRule):
     """
 
     kind = Kind.MISTAKE
+    rests_on = ("labels/largest_share", "labels/most_common")
     explains = ("OneClassPredicted",)
     advice = (
         "Exclude padding: CrossEntropyLoss(ignore_index=...) with the index of the padding token."
@@ -243,6 +246,7 @@ class PaddingReadLast(VitalsRule):
     """
 
     kind = Kind.CAUSE
+    rests_on = ("tokens/end_share", "tokens/last")
     advice = (
         "Pack the sequences (nn.utils.rnn.pack_padded_sequence with enforce_sorted=False) and use "
         "h_n, take the output at the last token of each sequence, or pad on the left."
@@ -284,6 +288,7 @@ class PaddingMaskInverted(VitalsRule):
     """
 
     kind = Kind.MISTAKE
+    rests_on = ("tokens/end_masked", "tokens/other_masked")
     advice = (
         "key_padding_mask is True where there is padding: tokens == padding, not !=. (The "
         "attention_mask of Hugging Face's tokenizers is the opposite.)"

@@ -2,8 +2,8 @@
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from trackside.quick_dataclass import dataclass
 from trackside.rules.checkup.vitals_rule import ENOUGH_BATCHES, SHORT_RUN, Sign, VitalsRule
 from trackside.rules.parameters import parameter
 from trackside.rules.rule_kinds import Kind
@@ -20,6 +20,8 @@ _ROUNDING = 1e-6
 """Distance from 1 of the sum of a one-hot row."""
 _ONE_HOT_LEFT = 0.5
 """Of the variance of one-hot rows, which a squared error explains slowly but well."""
+_EXACT = 1e-9
+"""Of the target's variance: less is left only by rounding."""
 _ABOUT_EVEN = 0.8
 """Of the deviation of evenly spread numbers: counts and ages have less."""
 
@@ -35,6 +37,7 @@ class UnnormalizedTarget(VitalsRule):
     """
 
     kind = Kind.CAUSE
+    rests_on = ("target/mean", "target/std")
     advice = (
         "Scale targets to about mean 0 and standard deviation 1, with the mean and deviation of "
         "the training data, and scale the predictions back; or predict their logarithm."
@@ -76,6 +79,7 @@ class LabelsOutOfRange(VitalsRule):
     """
 
     kind = Kind.MISTAKE
+    rests_on = ("target/min", "target/max")
     advice = (
         "Turn the labels into 0 and 1 before the loss: (y + 1) / 2 for -1 and 1, y - 1 for 1 and "
         "2. For more than two classes use CrossEntropyLoss with an output for each."
@@ -100,6 +104,41 @@ class LabelsOutOfRange(VitalsRule):
 
 
 @dataclass
+class TargetLeaks(VitalsRule):
+    """A column of the input says what the target is.
+
+    Fires when in all of at least `num_batches` batches of a table of at least `columns` columns, of
+    16 samples or more, the target is an exact linear function of one of them: the same in other
+    units. Not reported if half of the columns are, as in windows of a series that rises evenly.
+    """
+
+    kind = Kind.CAUSE
+    rests_on = ("input/off_line",)
+    leaves_training_loss = True
+    advice = (
+        "Remove columns that are computed from the target, or known only afterwards. Correlate "
+        "each column with the target to see which."
+    )
+
+    num_batches: int = parameter(10, "Batches before the rule may fire.", at_least=1)
+    columns: int = parameter(4, "Fewest columns: in smaller tables it may be meant.", at_least=2)
+
+    def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        left, held = vitals.vital("input/off_line"), vitals.vital("input/holds_target")
+        if len(left) < self.num_batches or not left.values.max() < _EXACT:
+            return
+        width = vitals.vital("input/num_values").median / vitals.vital("batch_size").median
+        if width >= self.columns and not (len(held) and held.values.min() == 1):
+            yield Sign(
+                int(left.steps[0]),
+                f"In all {len(left)} batches the target is an exact linear function of one of "
+                f"{width:.0f} input columns.",
+                value=float(left.values.max()),
+                threshold=_EXACT,
+            )
+
+
+@dataclass
 class ClassesAsAmounts(VitalsRule):
     """Classes are predicted as if their numbers were amounts.
 
@@ -109,6 +148,7 @@ class ClassesAsAmounts(VitalsRule):
     """
 
     kind = Kind.CAUSE
+    rests_on = ("target/whole_share", "target/min", "target/max")
     explains = ("NothingLearnt",)
     leaves_training_loss = True
     advice = (

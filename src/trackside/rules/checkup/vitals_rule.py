@@ -3,8 +3,9 @@ once. Also the numbers that several of them use."""
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field, replace
 
+from trackside.quick_dataclass import dataclass
 from trackside.records.finding import Finding
 from trackside.rules.builtin import Need, TensorRule
 from trackside.rules.saved.evidence import Evidence
@@ -41,6 +42,10 @@ class Sign:
     tensor: str = ""
     value: float | None = None
     threshold: float | None = None
+    advice: str = ""
+    """Instead of the rule's own."""
+    worker: str = ""
+    """The rank that it is about, where ranks are compared."""
 
 
 @dataclass
@@ -66,13 +71,18 @@ class VitalsRule(TensorRule):
         for sign in self.judge(evidence.vitals):
             if sign.tensor not in self._reported:
                 self._reported.add(sign.tensor)
-                yield self.found(
+                finding = self.found(
                     evidence,
                     sign.step,
                     sign.message,
                     tensor=sign.tensor,
                     value=sign.value,
                     threshold=sign.threshold,
+                )
+                yield replace(
+                    finding,
+                    advice=sign.advice or finding.advice,
+                    worker=sign.worker or finding.worker,
                 )
 
 

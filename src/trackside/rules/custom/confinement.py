@@ -7,9 +7,10 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
+from trackside.quick_dataclass import dataclass
 from trackside.system.processes import NONCE_VARIABLE
 
 MEMORY, PROCESSES, NOT_STARTED = 90, 91, 92

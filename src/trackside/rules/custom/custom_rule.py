@@ -8,13 +8,12 @@ import hashlib
 import json
 import os
 import random
-import select
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
@@ -282,12 +281,3 @@ def _served(job: WatchedJob, rule: RuleConfiguration) -> TrialServer:
     if uri:
         source = partial(locate_object, uri, home=home)
     return TrialServer(finders, source)
-
-
-def wait_for_any(rules: Sequence[CustomRule], seconds: float) -> None:
-    """Wait until one of them has output, or the time is up."""
-    alive = [rule for rule in rules if not rule.is_over]
-    if alive:
-        select.select(alive, [], [], seconds)
-    else:
-        time.sleep(seconds)

@@ -12,9 +12,9 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 
 from trackside import settings
+from trackside.quick_dataclass import dataclass
 from trackside.rules.custom import limits
 from trackside.rules.custom.confinement import SCRATCH, Plan
 from trackside.rules.custom.isolated_root import populate

@@ -5,9 +5,10 @@ and can write anything, so every field is checked.
 """
 
 import json
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any
 
+from trackside.quick_dataclass import dataclass
 from trackside.records.finding import Finding
 
 LINE_BYTES = 1 << 18

@@ -5,32 +5,42 @@ and does not repeat what its predecessor filed or did.
 """
 
 import logging
+import select
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trackside.errors import TracksideError
 from trackside.files import durable
 from trackside.records.evaluator_process import all_evaluations, first_evaluations
 from trackside.records.finding import Finding, RuleKey
 from trackside.records.rule_status import Evaluation, read_evaluations, write_evaluations
+from trackside.records.status import Secondary, Status
 from trackside.rules.action.action_taker import ActionTaker
 from trackside.rules.action.notifications import Notices
 from trackside.rules.builtin import BuiltInRule, TensorRule
-from trackside.rules.custom.custom_rule import CustomRule, wait_for_any
-from trackside.rules.evaluation.rule_run import Case, CurrentRule, Ready, make_ready
+from trackside.rules.evaluation.rule_run import Case, CurrentRule, Ready, is_custom, make_ready
+from trackside.rules.evaluation.script_lines import ScriptLines
 from trackside.rules.findings_file import FindingsFile
 from trackside.rules.rule_failure import trace_end
 from trackside.rules.saved import feeds
 from trackside.rules.watched_job import WatchedJob
 from trackside.storage.locate import Location
+from trackside.system.wake_ups import WakeUps
+
+if TYPE_CHECKING:
+    from trackside.rules.custom.custom_rule import CustomRule
 
 logger = logging.getLogger(__name__)
 
 PAUSE_SECONDS = feeds.LOCAL_SECONDS
+LONGEST_PAUSE_SECONDS = 1.0
+"""Seconds between two looks at a job in which nothing is new, if findings are only reported."""
 TENSORS_COME_SECONDS = 10.0
 """Seconds after the script's first loss in a curve: a hook would have saved it long before."""
+START_SECONDS = 5.0
+"""Seconds between checks of a job that has saved no tensor yet."""
 PROGRESS_SECONDS = 5.0
 """Seconds between saves of the rules' progress if nothing else has changed."""
 
@@ -39,13 +49,22 @@ class Evaluator:
     """`run` returns when every rule has ended."""
 
     def __init__(
-        self, job: WatchedJob, actions: ActionTaker, notices: Notices | None = None
+        self,
+        job: WatchedJob,
+        actions: ActionTaker,
+        notices: Notices | None = None,
+        wake: WakeUps | None = None,
     ) -> None:
+        """`wake` ends a pause early; without it, no pause is longer than `PAUSE_SECONDS`."""
         self._job = job
+        self._wake = wake
+        self._pause = PAUSE_SECONDS
+        self._has_news = False
         self._rules = job.folder.rules
         self._actions = actions
         self._notices = notices or Notices(job)
         self._findings = FindingsFile(self._rules.findings)
+        self._lines = ScriptLines(job)
         self._current_rule = CurrentRule(self._rules.current_rule, self._rules.deaths)
         known = read_evaluations(self._rules.statuses)
         created = job.history.created
@@ -55,7 +74,7 @@ class Evaluator:
         self._by_curves: set[RuleKey] = set()
         """Rules about losses that read the script's own curves: the hook has saved nothing."""
         self._written: list[Evaluation] = []
-        self._written_at = 0.0
+        self._written_at = self._start_checked = 0.0
         self._attempt = 0
 
     def run(self, beat: Callable[[], object] = bool) -> None:
@@ -87,6 +106,7 @@ class Evaluator:
         elif is_more:
             self._begin()  # a late rule reads from the beginning, as if it had been there
         self._end_stopped()
+        self._has_news = False
         if self._job.was_stopped:
             for case in self._cases:
                 case.stopping()
@@ -98,6 +118,8 @@ class Evaluator:
             if feed.is_gone:
                 logger.info("the job has given its folder back: going on with what is stored")
                 return self._begin()
+        if self._tensors.evidence is None and not is_last:
+            self._check_start()
         self._follow_losses(is_last, pace)
         self._follow_customs(is_last)
 
@@ -112,7 +134,7 @@ class Evaluator:
         for case, ready in self._open_cases():
             if case.key in self._job.stopped_rules:
                 case.stopped()
-                if isinstance(ready, CustomRule):
+                if is_custom(ready):
                     ready.close()
 
     def _follow(self, feed: feeds.Feed, *, is_last: bool = False, at_once: bool = False) -> None:
@@ -124,6 +146,7 @@ class Evaluator:
                 self._fail(feed, f"InternalServerError: the saved data cannot be read: {error}")
             return
         if is_new:
+            self._has_news = True
             self._check_feed(feed)
         elif is_last and feed.evidence is None:
             self._conclude(feed)
@@ -217,6 +240,19 @@ class Evaluator:
                 case.note(missing)
         self._current_rule.put_down()
 
+    def _check_start(self) -> None:
+        """Before the job has saved a tensor: whether it will ever do so."""
+        place, now = self._job.trial(), time.monotonic()
+        if place is None or now - self._start_checked < START_SECONDS:
+            return
+        self._start_checked = now
+        for case, rule in self._rules_of(self._tensors):
+            if isinstance(rule, TensorRule):
+                try:
+                    self._file(case, list(rule.check_before_start(place)))
+                except (TracksideError, OSError) as error:
+                    logger.info("the start of the job cannot be judged now: %s", error)
+
     def _missing(self, case: Case, rule: BuiltInRule[Any], evidence: Any) -> str:
         """Called until the rule has the data it needs: from then on it will have it."""
         if case.key in self._provided:
@@ -300,7 +336,7 @@ class Evaluator:
 
     def _follow_customs(self, is_last: bool) -> None:
         for case, ready in self._open_cases():
-            if not isinstance(ready, CustomRule):
+            if not is_custom(ready):
                 continue
             self._file(case, ready.findings(is_last=is_last))
             case.checked(ready.last_step)
@@ -313,8 +349,8 @@ class Evaluator:
             elif ready.is_over:
                 self._end_without_data(case, self._tensors)
 
-    def _customs(self) -> list[CustomRule]:
-        return [ready for ready in self._ready if isinstance(ready, CustomRule)]
+    def _customs(self) -> "list[CustomRule]":
+        return [ready for ready in self._ready if is_custom(ready)]
 
     # Results
 
@@ -332,6 +368,7 @@ class Evaluator:
                 each,
                 configuration=name,
                 is_profiler=is_profiler,
+                line=self._lines.of(each.rule),
                 time=each.time or time.time(),
             )
             for each in found
@@ -354,8 +391,34 @@ class Evaluator:
             self._written, self._written_at = list(now), time.monotonic()
 
     def _wait(self) -> None:
-        if not all(case.is_over for case in self._cases):
-            wait_for_any(self._customs(), PAUSE_SECONDS)
+        if all(case.is_over for case in self._cases):
+            return
+        self._pause = PAUSE_SECONDS if self._must_hurry() else self._next_pause()
+        # Until one of them has output, somebody wakes this process, or the time is up.
+        wakers: list[CustomRule | int] = [each for each in self._customs() if not each.is_over]
+        if self._wake is not None:
+            wakers.append(self._wake.descriptor)
+        select.select(wakers, [], [], self._pause)
+        if self._wake is not None:
+            self._wake.take()
+
+    def _must_hurry(self) -> bool:
+        """Whether something waits for the rules: an action, a rule's own process, or the end."""
+        state = self._job.history.state
+        is_ending = state.status is not Status.IN_PROGRESS or state.secondary is Secondary.UPLOADING
+        return self._wake is None or is_ending or self._actions.is_waiting or bool(self._customs())
+
+    def _next_pause(self) -> float:
+        open_feeds = (self._tensors, self._figures, self._losses)
+        due = min((feed.due_seconds for feed in open_feeds if feed.evidence is not None), default=0)
+        return pause_after(self._pause, has_news=self._has_news, due_seconds=due)
+
+
+def pause_after(last_seconds: float, *, has_news: bool, due_seconds: float) -> float:
+    """Seconds until the next look, where nothing waits for it: short after something new, then
+    twice as long each time, and not before a look would read anything."""
+    pause = PAUSE_SECONDS if has_news else 2 * last_seconds
+    return min(max(pause, due_seconds, PAUSE_SECONDS), LONGEST_PAUSE_SECONDS)
 
 
 def _without_times(evaluations: Sequence[Evaluation]) -> list[Evaluation]:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeGuard, Union
 
 from trackside.files import damaged_files, durable
 from trackside.records.evaluator_process import rule_name
@@ -18,15 +18,22 @@ from trackside.records.spec import RuleConfiguration
 from trackside.rules import catalog
 from trackside.rules.builtin import BuiltInRule
 from trackside.rules.custom import rule_source
-from trackside.rules.custom.custom_rule import CustomRule
 from trackside.rules.each_worker import for_each_worker
 from trackside.rules.findings_file import MOST_FILED
 from trackside.rules.parameters import build
 from trackside.rules.watched_job import WatchedJob
 
+if TYPE_CHECKING:
+    from trackside.rules.custom.custom_rule import CustomRule
+
 MOST_DEATHS = 2
 """Once may be coincidence: the evaluator was killed from outside while this rule was evaluated."""
-Ready = BuiltInRule[Any] | CustomRule
+Ready = Union[BuiltInRule[Any], "CustomRule"]
+
+
+def is_custom(ready: Ready | None) -> TypeGuard["CustomRule"]:
+    """Told without importing what runs them, which most jobs do not need."""
+    return ready is not None and not isinstance(ready, BuiltInRule)
 
 
 def make_ready(
@@ -39,15 +46,21 @@ def make_ready(
     a source is the user's; else built-in rules come first, then those of installed packages.
     """
     if rule_source.is_custom(rule.parameters):
-        return CustomRule(job, rule, number) if with_custom else None
+        return _custom(job, rule, number) if with_custom else None
     name = rule_name(rule)
     try:
         found = catalog.find(name)
     except catalog.UnknownRule:
         if name not in rule_source.installed():
             raise
-        return CustomRule(job, rule, number) if with_custom else None
+        return _custom(job, rule, number) if with_custom else None
     return for_each_worker(build(found, rule.parameters))
+
+
+def _custom(job: WatchedJob, rule: RuleConfiguration, number: int) -> "CustomRule":
+    from trackside.rules.custom.custom_rule import CustomRule
+
+    return CustomRule(job, rule, number)
 
 
 class Case:

@@ -2,11 +2,12 @@
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
 
+from trackside.quick_dataclass import dataclass
 from trackside.records.finding import Finding
 from trackside.rules.parameters import parameter
 from trackside.rules.profiler.profiler_rule import CPU, GPU, IO_WAIT, GpuRule
@@ -96,6 +97,7 @@ class CPUBottleneck(_Bottleneck):
     """
 
     explains = ("BatchSize", "LowGPUUtilization")
+    rests_on = ("machine:cpu/total_percent", "machine:gpu_*/utilization_percent")
     advice = (
         "Load and transform data in more processes (num_workers), do heavy transformations once "
         "and store the result, or move them to the GPU."
@@ -119,6 +121,11 @@ class IOBottleneck(_Bottleneck):
     """
 
     explains = ("BatchSize", "CPUBottleneck", "Dataloader", "LowGPUUtilization")
+    rests_on = (
+        "machine:cpu/io_wait_percent",
+        "machine:gpu_*/utilization_percent",
+        "machine:disk/read_bytes_per_second",
+    )
     advice = (
         "Put the data on a faster disk or in memory, read fewer and larger files, prefetch, and "
         "write checkpoints less often or in the background."

@@ -2,13 +2,14 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
 from trackside.capture.dtypes import Array
+from trackside.quick_dataclass import dataclass
 from trackside.records.finding import Finding
 from trackside.rules.parameters import parameter
 from trackside.rules.profiler.profiler_rule import CPU, GPU, GPU_MEMORY, GpuRule
@@ -31,6 +32,7 @@ class LowGPUUtilization(GpuRule):
     5th percentile is below `threshold_p5` (fluctuating).
     """
 
+    rests_on = ("machine:gpu_*/utilization_percent", "machine:cpu/total_percent", "between_seconds")
     advice = (
         "Under-used: raise the batch size, or use fewer or smaller GPUs. Fluctuating: the GPU "
         "waits; load data in more processes (num_workers), prefetch and pin it, and take work "
@@ -94,6 +96,12 @@ class BatchSize(GpuRule):
     """
 
     explains = ("LowGPUUtilization",)
+    rests_on = (
+        "batch_size",
+        "machine:gpu_*/utilization_percent",
+        "machine:gpu_*/memory_percent",
+        "machine:cpu/total_percent",
+    )
     advice = "Raise the batch size, or use a smaller machine: this one has free capacity."
 
     cpu_threshold_p95: float = parameter(70.0, "95th percentile of processor use, %.", at_least=0)
@@ -150,6 +158,7 @@ class GPUMemoryIncrease(GpuRule):
     the mean of the `window` values before them, at any value after the first `patience`.
     """
 
+    rests_on = ("machine:gpu_*/memory_percent",)
     advice = (
         "Keep no tensors that hold a graph (append loss.item(), not loss), free what evaluation "
         "allocates, and look for batches of uneven size. Soon the job may run out of memory."
@@ -207,6 +216,7 @@ class LoadBalancing(GpuRule):
     `threshold`, once each GPU has more than `patience` values.
     """
 
+    rests_on = ("machine:gpu_*/utilization_percent",)
     advice = (
         "Give each GPU the same share of the batch, keep gathering and logging off the first one, "
         "and use DistributedDataParallel instead of DataParallel."

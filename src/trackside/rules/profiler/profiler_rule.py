@@ -2,13 +2,14 @@
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar
 
 from trackside.curves.machine_curves import CPU as CPU
 from trackside.curves.machine_curves import GPU as GPU
 from trackside.curves.machine_curves import GPU_MEMORY as GPU_MEMORY
 from trackside.curves.machine_curves import IO_WAIT as IO_WAIT
+from trackside.quick_dataclass import dataclass
 from trackside.records.finding import Finding
 from trackside.rules.builtin import BuiltInRule
 from trackside.rules.parameters import parameter, parameters_of

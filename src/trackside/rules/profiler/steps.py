@@ -1,12 +1,12 @@
 """Rules about the time that steps, and the start before them, take."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from trackside.capture.dtypes import Array
+from trackside.quick_dataclass import dataclass
 from trackside.records.finding import Finding
 from trackside.rules.parameters import Mode, parameter
 from trackside.rules.profiler.profiler_rule import CPU, ProfilerRule
@@ -31,6 +31,12 @@ class StepOutlier(ProfilerRule):
     finding says how busy the processors were in the outliers and in the other steps.
     """
 
+    rests_on = (
+        "step_seconds",
+        "between_seconds",
+        "machine:cpu/total_percent",
+        "machine:gpu_*/utilization_percent",
+    )
     advice = (
         "See what these steps have in common: a checkpoint, an evaluation, a first batch of an "
         "epoch, a longer sequence. If the processors idle meanwhile, the step waits, mostly for "
@@ -93,6 +99,7 @@ class MaxInitializationTime(ProfilerRule):
     started by then.
     """
 
+    rests_on = ("machine:cpu/total_percent", "machine:disk/read_bytes_per_second")
     advice = (
         "Shorten what comes before training: download less or use FastFile, cache what is "
         "preprocessed and compiled, and install packages beforehand."
@@ -137,6 +144,7 @@ class Dataloader(ProfilerRule):
     """
 
     explains = ("BatchSize", "CPUBottleneck", "LowGPUUtilization")
+    rests_on = ("between_seconds", "step_seconds", "machine:cpu/total_percent")
     advice = "Set num_workers of the DataLoader near the number of cores."
 
     min_threshold: float = parameter(70.0, "Too few, % of the cores.", at_least=0)

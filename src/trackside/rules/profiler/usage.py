@@ -1,10 +1,10 @@
 """How the machine was used, over all: figures without a verdict."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from trackside.curves.machine_curves import DIMENSION_TITLES
+from trackside.quick_dataclass import dataclass
 from trackside.records.finding import Finding
 from trackside.rules.profiler.profiler_rule import CPU, ProfilerRule
 from trackside.rules.profiler.summaries import overall

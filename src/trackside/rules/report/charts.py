@@ -4,7 +4,6 @@ pointer; charts are complete without it."""
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from trackside.capture.dtypes import Array
 from trackside.capture.reading.cube import Cube
 from trackside.curves.curve_choice import STEP
 from trackside.curves.downsample import thin
+from trackside.quick_dataclass import dataclass
 from trackside.rules.report.markup import Html, element, joined
 
 POINTS = 360

@@ -1,7 +1,6 @@
 """Curves of a job and of the machine it ran on, as sections of a report."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from trackside.capture.trial import Trial
 from trackside.capture.trial_layout import VITALS
@@ -19,6 +18,7 @@ from trackside.curves.curve_choice import (
 from trackside.curves.downsample import in_order
 from trackside.curves.event_reader import Series
 from trackside.curves.machine_curves import FIGURES, Figure, figure_of
+from trackside.quick_dataclass import dataclass
 from trackside.rules.report.charts import Line, line_chart, short
 from trackside.rules.report.facts import Material
 from trackside.rules.report.markup import Html, element

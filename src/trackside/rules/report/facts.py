@@ -1,10 +1,11 @@
 """The content of a report, collected by the caller."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from trackside.capture.trial import Trial
 from trackside.curves.event_reader import Curves
+from trackside.quick_dataclass import dataclass
 from trackside.records.finding import Finding
 from trackside.records.rule_status import Evaluation
 from trackside.rules.profiler.profiler_rule import ProfilerRule
@@ -47,6 +48,8 @@ class Head:
     hyperparameters: Mapping[str, str] = field(default_factory=dict)
     is_running: bool = False
     places: Sequence[Place] = ()
+    sentence: str = ""
+    """What is wrong, or that nothing is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,8 @@ class Material:
     profile: Profile | None = None
     profiler_rules: Sequence[ProfilerRule] = ()
     """Rules that have checked the whole profile."""
+    lines: Mapping[str, str] = field(default_factory=dict)
+    """By rule, where in the script its mistake is: `train.py:31`."""
     gaps: Sequence[str] = ()
     is_one_machine: bool = False
     """Whether all hosts of the job are one machine and have the same curves."""

@@ -7,7 +7,7 @@ from trackside.records.rule_status import in_short
 from trackside.rules.checkup.diagnosis import Diagnosis, diagnose
 from trackside.rules.report.charts import short
 from trackside.rules.report.facts import Material
-from trackside.rules.report.markup import Html, element, joined
+from trackside.rules.report.markup import Html, element, joined, prose
 from trackside.rules.report.sections import STYLES, section, table
 
 MOST_FINDINGS = 25
@@ -27,7 +27,8 @@ def diagnosis_section(material: Material) -> Html:
         "The likeliest cause comes first. The findings that it explains are folded into it: they "
         "should disappear when it is fixed. Findings that only cost time come last."
     )
-    cards = [_card(rank, each) for rank, each in enumerate(diagnoses, 1)]
+    lines = material.lines
+    cards = [_card(rank, each, lines.get(each.cause, "")) for rank, each in enumerate(diagnoses, 1)]
     return section("diagnosis", "Diagnosis", about, *cards)
 
 
@@ -68,7 +69,7 @@ def onsets(findings: Sequence[Finding]) -> dict[int, str]:
     }
 
 
-def _card(rank: int, diagnosis: Diagnosis) -> Html:
+def _card(rank: int, diagnosis: Diagnosis, line: str) -> Html:
     first = diagnosis.findings[0]
     since = "" if diagnosis.step is None else f"from step {diagnosis.step:,} on"
     sure = _SURE.get(diagnosis.confidence)
@@ -82,17 +83,18 @@ def _card(rank: int, diagnosis: Diagnosis) -> Html:
             element("span", diagnosis.confidence, class_=f"pill {sure}") if sure else None,
             element("small", since),
         ),
-        element("p", diagnosis.message),
-        element("p", joined(_chips(first)), class_="chips"),
-        element("p", diagnosis.advice, class_="advice") if diagnosis.advice else None,
+        element("p", prose(diagnosis.message)),
+        element("p", joined(_chips(first, line)), class_="chips"),
+        element("p", prose(diagnosis.advice), class_="advice") if diagnosis.advice else None,
         element("p", "It explains ", joined(explained), class_="explains") if explained else None,
         _all_of(diagnosis.findings) if len(diagnosis.findings) > 1 else None,
         class_="card finding" if first.step is not None else "card finding machine",
     )
 
 
-def _chips(finding: Finding) -> Iterator[Html]:
+def _chips(finding: Finding, line: str) -> Iterator[Html]:
     named = {
+        "line": line,
         "step": "" if finding.step is None else f"{finding.step:,}",
         "mode": finding.mode,
         "worker": finding.worker,
@@ -112,7 +114,7 @@ def _all_of(findings: Sequence[Finding]) -> Html:
             "" if each.step is None else f"{each.step:,}",
             each.mode,
             element("code", " ".join(filter(None, [each.worker, each.tensor]))),
-            each.message,
+            prose(each.message),
             "" if each.value is None else short(each.value),
             "" if each.threshold is None else short(each.threshold),
         )

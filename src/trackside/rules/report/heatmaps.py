@@ -4,15 +4,23 @@ import base64
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from trackside.capture.dtypes import Array
 from trackside.capture.modes import ModeKeys
 from trackside.capture.trial import Trial
+from trackside.quick_dataclass import dataclass
 from trackside.rules.report.facts import Material
 from trackside.rules.report.findings import onsets
+from trackside.rules.report.heat_cells import (
+    Scale,
+    coded,
+    figures_of,
+    heat_grid,
+    in_model_order,
+    spread,
+)
 from trackside.rules.report.markup import Html, element
 from trackside.rules.report.sections import section
 
@@ -20,10 +28,6 @@ MOST_COLUMNS = 400
 MOST_ROWS = 300
 ROOMY = 60
 """With more rows, each is lower and the map scrolls."""
-MOST_RAW_BYTES = 2 << 30
-"""Most values to read where no reductions are stored; with more, the map is left out."""
-FIGURES = ("abs_mean", "l2")
-"""The first stored one is drawn."""
 LEVELS = 65_000
 """A cell is a whole number up to this, from the map's least to its greatest value; above are …"""
 NOT_SAVED, NOT_FINITE, ZERO = 65_535, 65_534, 65_533
@@ -74,22 +78,22 @@ def layers_section(material: Material) -> Html | None:
 
 def heat_map(trial: Trial, saved: Sequence[str], title: str) -> HeatMap | None:
     """None if there is nothing to draw, or only more values than are read here."""
-    names = sorted(saved, key=_natural)
-    figure = _figure_of(trial, names)
-    if not names or figure is None:
+    figures = figures_of(trial, saved)
+    if not figures:
         return None
-    chosen = [names[place] for place in _spread(len(names), MOST_ROWS)]
-    cube = trial.cube(chosen, figure, mode=ModeKeys.GLOBAL)
-    if not len(cube.steps):
+    names = in_model_order(trial, saved)
+    chosen = [names[place] for place in spread(len(names), MOST_ROWS)]
+    cube = trial.cube(chosen, figures[0], mode=ModeKeys.GLOBAL)
+    grid = heat_grid(cube, MOST_COLUMNS, is_log=True)
+    if grid is None:
         return None
-    starts, steps, levels = _to_scale(np.array(cube.steps), _levels(cube.values, cube.saved))
     left_out = len(names) - len(chosen)
-    return HeatMap(title, figure, tuple(chosen), steps, starts, levels.T, left_out)
+    return HeatMap(title, figures[0], tuple(chosen), grid.steps, grid.starts, grid.levels, left_out)
 
 
 def heat_map_card(drawn: HeatMap, began: Mapping[int, str] | None = None) -> Html:
     """`began`: findings by the step at which they start."""
-    scale = _Scale.of(drawn.levels)
+    scale = Scale.of(drawn.levels)
     notes = f"log10 of {drawn.figure}, {len(drawn.names)} tensors"
     if drawn.left_out:
         notes += f"; {drawn.left_out} further tensors between these are left out"
@@ -138,29 +142,7 @@ def heat_map_card(drawn: HeatMap, began: Mapping[int, str] | None = None) -> Htm
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Scale:
-    """Maps levels to colours."""
-
-    low: float
-    high: float
-    """The lowest and the highest level."""
-    dark: float
-    bright: float
-    """Where the darkest and the brightest colour are reached."""
-
-    @classmethod
-    def of(cls, levels: Array) -> "_Scale":
-        finite = levels[np.isfinite(levels)]
-        low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 1.0)
-        if high - low < 1e-9:
-            low, high = low - 0.5, high + 0.5
-        # A few extreme cells must not give all others the same colour.
-        dark, bright = np.percentile(finite, [1, 99]).tolist() if len(finite) else (low, high)
-        return cls(low, high, low, high) if bright - dark < 1e-9 else cls(low, high, dark, bright)
-
-
-def _legend(scale: _Scale) -> Html:
+def _legend(scale: Scale) -> Html:
     return element(
         "div",
         element("span", f"{10**scale.dark:.1e}"),
@@ -181,88 +163,16 @@ def _mark(starts: Array, step: int, rules: str) -> Html:
 
 
 def _ticks(starts: Array) -> list[Html]:
-    labels = [f"{round(float(starts[place])):,}" for place in _spread(len(starts), 6)]
+    labels = [f"{round(float(starts[place])):,}" for place in spread(len(starts), 6)]
     return [element("span", text) for text in [f"step {labels[0]}", *labels[1:]]]
 
 
-def _figure_of(trial: Trial, names: list[str]) -> str | None:
-    """A stored reduction; without one, and with few enough values, it is computed."""
-    wanted = set(names)
-    stored: set[str] = set()
-    num_bytes = 0
-    for name, record in trial.tensor_records():
-        if name in wanted:
-            stored.update(*(cube.columns for cube in record.cubes))
-            for run in record.runs:
-                num_bytes += 4 * len(run.steps) * int(np.prod(run.block.shape, dtype=np.int64))
-    for figure in FIGURES:
-        if figure in stored:
-            return figure
-    return FIGURES[0] if 0 < num_bytes <= MOST_RAW_BYTES else None
-
-
-def _levels(values: Array, saved: Array) -> Array:
-    """Logarithms; -inf for zero, +inf for values that are not finite, NaN if not saved."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        levels = np.log10(np.abs(values))
-    levels[~np.isfinite(values)] = np.inf
-    levels[~saved] = np.nan
-    return levels
-
-
-def _to_scale(steps: Array, levels: Array) -> tuple[Array, Array, Array]:
-    """Columns of equally many steps, at most `MOST_COLUMNS`: the first step of each, the saved
-    step that it shows, and its levels.
-
-    Several saved steps in a column are averaged, unless one of them is not finite. A column
-    without a saved step repeats the one before.
-    """
-    if len(steps) == 1:
-        return steps, steps, levels
-    closest = int(np.diff(steps).min())
-    num_columns = min(MOST_COLUMNS, int(steps[-1] - steps[0]) // closest + 1)
-    starts = steps[0] + (steps[-1] - steps[0] + closest) * np.arange(num_columns) / num_columns
-    first = np.searchsorted(steps, starts - 1e-6)
-    last = np.append(first[1:], len(steps))
-    shown = np.maximum(np.where(last > first, first, first - 1), 0)
-    columns = [
-        _joined(levels[begin:end]) if end > begin + 1 else levels[at]
-        for begin, end, at in zip(first, last, shown, strict=True)
-    ]
-    return starts, steps[shown], np.array(columns)
-
-
-def _joined(rows: Array) -> Array:
-    finite = np.isfinite(rows)
-    count = finite.sum(axis=0)
-    total = np.where(finite, rows, 0.0).sum(axis=0)
-    means: Array = np.divide(total, count, out=np.full(rows.shape[1], np.nan), where=count > 0)
-    means[(count == 0) & (rows == -np.inf).any(axis=0)] = -np.inf
-    means[(rows == np.inf).any(axis=0)] = np.inf
-    return means
-
-
 def _encoded(levels: Array, low: float, high: float) -> str:
-    cells = np.full(levels.shape, NOT_SAVED, "<u2")
-    finite = np.isfinite(levels)
-    cells[finite] = np.round((levels[finite] - low) / (high - low) * LEVELS)
-    cells[levels == np.inf] = NOT_FINITE
-    cells[levels == -np.inf] = ZERO
-    return _packed(cells)
+    return _packed(coded(levels, low, high, LEVELS, (ZERO, NOT_FINITE, NOT_SAVED), "<u2"))
 
 
 def _packed(array: Array) -> str:
     return base64.b64encode(np.ascontiguousarray(array).tobytes()).decode()
-
-
-def _spread(count: int, most: int) -> list[int]:
-    places = np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int))
-    return [int(place) for place in places]
-
-
-def _natural(name: str) -> list[tuple[int, str]]:
-    """Layer 2 before layer 10."""
-    return [(int(part), "") if part.isdigit() else (0, part) for part in re.split(r"(\d+)", name)]
 
 
 def _label(name: str) -> str:

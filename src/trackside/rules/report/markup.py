@@ -3,9 +3,11 @@
 import base64
 import hashlib
 import html
+import re
 from collections.abc import Iterable
 
 _VOID = {"meta"}
+_CODE = re.compile(r"`([^`\n]+)`")
 
 
 class Html(str):
@@ -28,6 +30,12 @@ def element(name: str, /, *children: Child, **attributes: Attribute) -> Html:
 
 def joined(children: Iterable[Child]) -> Html:
     return Html("".join(_safe(child) for child in children if child is not None))
+
+
+def prose(text: str) -> Html:
+    """A sentence, with what it has in backticks as code."""
+    parts = _CODE.split(text)
+    return joined(element("code", part) if at % 2 else part for at, part in enumerate(parts))
 
 
 def document(title: str, body: Html, *, style: str, script: str) -> bytes:

@@ -8,7 +8,7 @@ from importlib.resources import files
 from trackside.records.finding import Finding
 from trackside.rules.checkup.diagnosis import diagnose
 from trackside.rules.profiler.profiler_rule import ProfilerRule
-from trackside.rules.report import curves, findings, heatmaps, machine_use, sections
+from trackside.rules.report import curves, findings, first_texts, heatmaps, machine_use, sections
 from trackside.rules.report.facts import Fact, Head, Material
 from trackside.rules.report.markup import Html, document, element
 from trackside.rules.saved.profile import Profile
@@ -22,6 +22,7 @@ def report_page(material: Material) -> bytes:
     material = replace(material, head=head)
     parts = {
         "diagnosis": ("Diagnosis", findings.diagnosis_section(material)),
+        "texts": ("First texts", first_texts.texts_section(material)),
         "curves": ("Curves", curves.curves_section(material)),
         "vitals": ("Vitals", curves.vitals_section(material)),
         "layers": ("Layers", heatmaps.layers_section(material)),

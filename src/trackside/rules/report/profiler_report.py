@@ -3,9 +3,10 @@
 import dataclasses
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeVar, get_type_hints
 
+from trackside.quick_dataclass import dataclass
 from trackside.records.finding import Finding
 from trackside.rules.checkup.diagnosis import diagnose
 from trackside.rules.profiler.bottlenecks import CPUBottleneck, IOBottleneck

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from trackside.rules.report.charts import stretch_bar
 from trackside.rules.report.facts import Fact, Head, Place
-from trackside.rules.report.markup import Html, element, joined
+from trackside.rules.report.markup import Html, element, joined, prose
 
 STYLES = {
     "Completed": "good",
@@ -80,6 +80,7 @@ def head_section(head: Head, made: str) -> Html:
         "header",
         title,
         element("p", when),
+        element("p", prose(head.sentence), class_="sentence") if head.sentence else None,
         tiles(head.facts),
         phases,
         _failure(head),

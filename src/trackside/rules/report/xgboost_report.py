@@ -2,11 +2,11 @@
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
 from trackside.capture.dtypes import Array
+from trackside.quick_dataclass import dataclass
 from trackside.records.finding import Finding
 from trackside.rules.builtin import Need, TensorRule
 from trackside.rules.report.charts import Line, histogram, line_chart

@@ -5,7 +5,6 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -18,6 +17,7 @@ from trackside.capture.reading.cube import Cube
 from trackside.capture.reading.tensor_index import TensorRecord
 from trackside.capture.trial import Trial
 from trackside.errors import TracksideError
+from trackside.quick_dataclass import dataclass
 from trackside.rules.saved.tensor_values import Stretch, stretches
 from trackside.rules.saved.vital_signs import VitalSigns
 

@@ -7,17 +7,19 @@ import json
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trackside.capture.trial_layout import COLLECTIONS, SEGMENTS, UNWATCHED
 from trackside.errors import TracksideError
+from trackside.quick_dataclass import dataclass
 from trackside.rules.saved.evidence import Evidence
-from trackside.rules.saved.loss_curves import LossCurves
 from trackside.rules.saved.open_trial import open_trial
 from trackside.rules.saved.profile import Profile
 from trackside.storage.locate import Location
+
+if TYPE_CHECKING:
+    from trackside.rules.saved.loss_curves import LossCurves
 
 LOCAL_SECONDS = 0.2
 """Seconds between two checks of a local folder."""
@@ -56,7 +58,7 @@ class Pace:
 
 EAGER = Pace(0.02, 2.0)
 """If an action waits for the rule to fire."""
-PATIENT = Pace(0.003, 10.0)
+PATIENT = Pace(0.0015, 10.0)
 """If findings are only reported."""
 
 
@@ -102,6 +104,11 @@ class Feed:
     def unread_seconds(self) -> float:
         """Seconds for which it could not be read; close to 0 if it can."""
         return time.monotonic() - self._read_at
+
+    @property
+    def due_seconds(self) -> float:
+        """Seconds until it may be read again."""
+        return max(0.0, self._due - time.monotonic())
 
     def advance(self, *, last: bool = False, at_once: bool = False) -> bool:
         """Read what is new; whether rules should check it. `last`: nothing more will come."""
@@ -169,7 +176,7 @@ def losses(place: Location | None, home: Path) -> Feed:
     """Losses that the script logs itself."""
     return Feed(
         place,
-        lambda found: LossCurves(found, home),
+        lambda found: _open_curves(found, home),
         has_news=_always,
         seconds=STORE_SECONDS,
         nothing=NO_TENSORS,
@@ -179,6 +186,13 @@ def losses(place: Location | None, home: Path) -> Feed:
 def _open_evidence(place: Location, home: Path) -> Evidence | None:
     trial = open_trial(place, home)
     return None if trial is None else Evidence(trial)
+
+
+def _open_curves(place: Location, home: Path) -> "LossCurves":
+    # Readers of event files: most jobs have no use for them here.
+    from trackside.rules.saved.loss_curves import LossCurves
+
+    return LossCurves(place, home)
 
 
 def _unwatched_framework(place: Location) -> str | None:

@@ -7,7 +7,7 @@ converted from other loggers' files. Implements the part of `Evidence` that such
 import re
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +17,7 @@ from trackside.capture.modes import ModeKeys
 from trackside.capture.reading.cube import Cube
 from trackside.curves.event_reader import Follower
 from trackside.curves.machine_curves import is_machine_run
+from trackside.quick_dataclass import dataclass
 from trackside.rules.saved.evidence import Selection
 from trackside.storage.locate import Location
 

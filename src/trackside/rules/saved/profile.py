@@ -5,7 +5,6 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import numpy as np
 from trackside.capture.dtypes import Array
 from trackside.errors import ObjectNotFound
 from trackside.files import damaged_files
+from trackside.quick_dataclass import dataclass
 from trackside.rules.saved.profile_records import Timeline, parse_system
 from trackside.rules.saved.profile_tables import Events, NodeTable, Samples
 from trackside.settings import Settings

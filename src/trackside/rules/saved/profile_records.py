@@ -4,13 +4,14 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
 
 from trackside.capture.dtypes import Array
 from trackside.files.json_record import INT_MOST, MOMENT_END, DamagedRecord, parsed
+from trackside.quick_dataclass import dataclass
 
 Event = tuple[float, float, int, int]
 """Start and duration in seconds, step (-1 without one), and its thread or process."""

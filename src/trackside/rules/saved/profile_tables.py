@@ -1,11 +1,11 @@
 """Figures of one node and events of one process, as growing arrays."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from trackside.capture.dtypes import Array
+from trackside.quick_dataclass import dataclass
 from trackside.rules.saved.profile_records import Event, Figures
 
 SNAPSHOT_SECONDS = 0.020

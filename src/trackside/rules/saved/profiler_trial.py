@@ -4,12 +4,12 @@ Times are microseconds since the epoch. Our own rules read `Profile`, whose arra
 """
 
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from trackside.capture.exceptions import NoMoreProfilerData
+from trackside.quick_dataclass import dataclass
 from trackside.rules.saved.profile import Profile
 
 POLL_SECONDS = 1.0

@@ -2,12 +2,12 @@
 
 import itertools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
 from trackside.capture.dtypes import Array
 from trackside.capture.reading.tensor_index import Run, TensorRecord
+from trackside.quick_dataclass import dataclass
 
 _STRETCH_BYTES = 32 << 20
 """Bytes of a tensor read at once, unless one step is larger."""

@@ -4,9 +4,8 @@ The hook knows the types of modules and records them as patterns of the rules' c
 (`capture/selection/type_patterns.py`); here they are looked up.
 """
 
-from dataclasses import dataclass
-
 from trackside.capture.selection.type_patterns import DEFAULT_PATTERNS
+from trackside.quick_dataclass import dataclass
 from trackside.rules.saved.evidence import Evidence, Selection
 
 

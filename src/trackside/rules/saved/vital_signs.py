@@ -7,7 +7,7 @@ compared with the run's own past.
 import math
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 import numpy as np
@@ -15,10 +15,13 @@ import numpy as np
 from trackside.capture.dtypes import Array
 from trackside.capture.modes import ModeKeys
 from trackside.capture.reading.anatomy import Anatomy, AnatomyFile, LossFacts
+from trackside.capture.reading.rank_figures import RankFigureFiles, WorkerFigures
 from trackside.capture.reading.tensor_index import TensorRecord
+from trackside.capture.reading.trial_folder import TrialFolder
 from trackside.capture.trial import Trial
 from trackside.capture.trial_layout import VITALS
 from trackside.errors import TracksideError
+from trackside.quick_dataclass import dataclass
 
 LONG_RUN = 1000
 """Steps after which a running job is judged by its outcome: by then a loss that will fall has
@@ -68,6 +71,8 @@ _SAME_LOSS = 0.02
 """Relative difference up to which a loss's own value counts as the whole objective: regularisation
 terms are larger where they matter.
 """
+_SCORED = 0.1
+"""Calls of `log_prob` over backwards, of which a policy's have one or more each."""
 _SMOOTH = ("smooth_l1_loss", "huber_loss")
 _TRAINING = (ModeKeys.TRAIN.value, ModeKeys.GLOBAL.value)
 _FIGURES = (
@@ -116,19 +121,21 @@ class Series:
         return Series(self.steps[chosen], self.values[chosen])
 
 
-@dataclass(slots=True)
 class _Column:
-    """One growing figure of one tensor."""
+    """One growing figure of one tensor. Joined when it is read: few rules read every figure."""
 
-    steps: Array
-    values: Array
-    trains: Array
-    """Whether weights are updated at each step."""
+    def __init__(self, steps: Array, values: Array, trains: Array) -> None:
+        self._parts = [(steps, values, trains)]
 
     def append(self, steps: Array, values: Array, trains: Array) -> None:
-        self.steps = np.concatenate((self.steps, steps))
-        self.values = np.concatenate((self.values, values))
-        self.trains = np.concatenate((self.trains, trains))
+        self._parts.append((steps, values, trains))
+
+    def joined(self) -> tuple[Array, Array, Array]:
+        """Steps, values, and whether weights are updated at each step."""
+        if len(self._parts) > 1:
+            steps, values, trains = map(np.concatenate, zip(*self._parts, strict=True))
+            self._parts = [(steps, values, trains)]
+        return self._parts[0]
 
 
 class VitalSigns:
@@ -145,6 +152,7 @@ class VitalSigns:
         self._trial = trial
         self._worker = worker
         self._anatomy_file = AnatomyFile(trial.path, worker)
+        self._rank_files = RankFigureFiles(TrialFolder(trial.location))
         self._columns: dict[tuple[str, str], _Column] = {}
         self._read_up_to: dict[tuple[str, str], int] = {}
         self._names: dict[tuple[str, str], list[str]] = {}
@@ -155,7 +163,7 @@ class VitalSigns:
 
     def refresh(self, *, is_all: bool) -> None:
         self.is_all = is_all
-        for cached in ("loss", "evaluation_loss", "ends_at"):
+        for cached in ("loss", "evaluation_loss", "ends_at", "ranks"):
             self.__dict__.pop(cached, None)
         was_evaluated = self._is_all_evaluation
         with suppress(TracksideError, ValueError, TypeError):  # the next check may find it complete
@@ -203,6 +211,13 @@ class VitalSigns:
         ]
 
     @cached_property
+    def ranks(self) -> list[WorkerFigures]:
+        """What every process of the group recorded, by rank; at most one for a single process."""
+        with suppress(TracksideError, OSError):  # the next check may find it
+            return self._rank_files.read()
+        return []
+
+    @cached_property
     def loss(self) -> Series:
         """The training loss: of several, the one saved most often."""
         return self._loss(training=True)
@@ -232,7 +247,7 @@ class VitalSigns:
         """The loss of random guessing, for losses over classes."""
         for loss in self.anatomy.losses:
             if loss.function.startswith("binary_cross_entropy"):
-                return math.log(2)
+                return math.log(2) * _mean_weight(loss)
             if loss.num_classes and loss.label_max is not None and loss.label_min is not None:
                 seen = min(loss.num_classes, loss.label_max - loss.label_min + 1)
                 return math.log(seen) if seen > 1 else None
@@ -285,6 +300,13 @@ class VitalSigns:
         before = self.loss.where(steps < num_steps / 2).median
         then = self.loss.where((steps >= num_steps / 2) & (steps <= num_steps)).median
         return then > _LINGERING * before and then > _LINGERING_IN_ALL * self.early_loss > 0
+
+    @property
+    def is_of_policy(self) -> bool:
+        """Whether actions are drawn and scored: the height of such a loss says nothing."""
+        anatomy = self.anatomy
+        scored = anatomy.num_scored_samples
+        return anatomy.policy is not None or scored >= max(1, anatomy.num_backwards) * _SCORED
 
     @property
     def is_settled(self) -> bool:
@@ -387,12 +409,14 @@ class VitalSigns:
         self._read_up_to[key] = cube.steps[-1]
         steps = np.array(cube.steps)
         trains = np.isin(self._trial.step_table.modes_at(steps), _TRAINING)
-        for column, name in enumerate(cube.names):
-            saved = cube.saved[:, column]
+        rows = np.ascontiguousarray(cube.values.T)  # one for each name
+        if cube.saved.all():
+            for name, values in zip(cube.names, rows, strict=True):
+                self._append(name, reduction, steps, values, trains)
+            return
+        for name, values, saved in zip(cube.names, rows, cube.saved.T, strict=True):
             if saved.any():
-                self._append(
-                    name, reduction, steps[saved], cube.values[saved, column], trains[saved]
-                )
+                self._append(name, reduction, steps[saved], values[saved], trains[saved])
 
     def _with_figure(
         self, collection: str, reduction: str, records: Mapping[str, TensorRecord]
@@ -427,18 +451,28 @@ class VitalSigns:
         column = self._columns.get((name, reduction))
         if column is None:
             return Series()
-        whole = Series(column.steps, column.values)
+        steps, values, trains = column.joined()
+        whole = Series(steps, values)
         if training is None:
             return whole
         if self._is_all_evaluation:
             return whole if training else Series()
-        return whole.where(column.trains == training)
+        return whole.where(trains == training)
 
     @property
     def _is_all_evaluation(self) -> bool:
         """Whether the model is trained in evaluation mode: then modes do not tell steps apart."""
         backwards = self.anatomy.backwards
         return bool(backwards) and not any(each.training for each in backwards)
+
+
+def _mean_weight(loss: LossFacts) -> float:
+    """Of a target of a binary loss, whose mean is not divided by the weights."""
+    counted = sum(loss.class_counts)
+    if not counted:
+        return 1.0
+    pairs = zip(loss.class_counts, loss.weights, strict=False)
+    return sum(count * weight for count, weight in pairs) / counted
 
 
 def _loss_of_mean(loss: LossFacts, deviation: float) -> float:

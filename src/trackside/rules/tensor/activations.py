@@ -1,11 +1,12 @@
 """Rules about activation functions: units that are always off, or always at the edge."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from trackside.capture.dtypes import Array
+from trackside.quick_dataclass import dataclass
 from trackside.records.finding import Finding
 from trackside.rules.builtin import Need, TensorRule
 from trackside.rules.onsets import Onsets
@@ -89,6 +90,7 @@ class DeadRelu(TensorRule):
     """
 
     kind = Kind.SYMPTOM
+    rests_on = ("activation/*/dead_share",)
     advice = (
         "Lower the learning rate, check the biases, initialise for ReLU (He), or use LeakyReLU or "
         "GELU, which have a gradient on both sides."
@@ -135,6 +137,7 @@ class SaturatedActivation(TensorRule):
     """
 
     kind = Kind.SYMPTOM
+    rests_on = ("activation/*/saturated_share",)
     advice = (
         "Initialise with smaller weights (Xavier), normalise inputs or put a normalisation layer "
         "before the activation, lower the learning rate, or use ReLU-like activations."

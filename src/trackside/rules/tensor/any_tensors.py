@@ -1,11 +1,12 @@
 """Rules about any tensors: what they hold, and whether they change."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from trackside.capture.dtypes import Array
+from trackside.quick_dataclass import dataclass
 from trackside.records.finding import Finding
 from trackside.rules.builtin import Need
 from trackside.rules.onsets import Onsets
@@ -24,6 +25,7 @@ class ExplodingTensor(SelectingRule):
     """
 
     kind = Kind.SYMPTOM
+    rests_on = ("gradient_norm", "gradients:abs_mean")
     advice = (
         "Lower the learning rate or warm it up, clip gradients, and check the first tensor with "
         "such a value: a log or division of zero, or float16 out of range (use bfloat16 or a "

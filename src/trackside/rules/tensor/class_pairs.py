@@ -1,11 +1,11 @@
 """Labels and predictions of a classification, brought to the same form: what rules compare."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from trackside.capture.dtypes import Array
+from trackside.quick_dataclass import dataclass
 from trackside.rules.builtin import Need
 from trackside.rules.saved.evidence import Evidence, Selection
 

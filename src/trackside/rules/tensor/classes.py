@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from trackside.capture.dtypes import Array
+from trackside.quick_dataclass import dataclass
 from trackside.records.finding import Finding
 from trackside.rules.builtin import Need, TensorRule
 from trackside.rules.onsets import Onsets
@@ -68,6 +69,7 @@ class ClassImbalance(TensorRule):
     a share of `threshold_misprediction` of these labels was predicted wrongly.
     """
 
+    rests_on = ("labels/largest_share", "predictions/largest_share")
     advice = (
         "Sample the rare classes more often or weight them in the loss, and judge the model by "
         "metrics per class instead of accuracy."

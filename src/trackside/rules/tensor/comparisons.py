@@ -1,7 +1,7 @@
 """A rule about several trainings: whether they are the same."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -9,6 +9,7 @@ from trackside.capture.dtypes import Array
 from trackside.capture.exceptions import SMDebugError
 from trackside.capture.reading.step_table import StepState
 from trackside.capture.trial import Trial
+from trackside.quick_dataclass import dataclass
 from trackside.records.finding import Finding
 from trackside.rules.builtin import Need
 from trackside.rules.onsets import Onsets

@@ -1,11 +1,12 @@
 """Rules about what the model is fed with."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from trackside.capture.dtypes import Array
+from trackside.quick_dataclass import dataclass
 from trackside.records.finding import Finding
 from trackside.rules.builtin import Need, TensorRule
 from trackside.rules.onsets import Onsets

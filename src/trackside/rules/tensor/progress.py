@@ -1,8 +1,9 @@
 """A rule about the job itself: whether it still does anything."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from trackside.quick_dataclass import dataclass
 from trackside.records.finding import Finding
 from trackside.rules.builtin import TensorRule
 from trackside.rules.onsets import Onsets

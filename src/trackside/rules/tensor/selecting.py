@@ -1,8 +1,7 @@
 """Rules whose tensors the user names, by collection and by pattern."""
 
-from dataclasses import dataclass
-
 from trackside.capture.selection.type_patterns import DEFAULT_PATTERNS
+from trackside.quick_dataclass import dataclass
 from trackside.rules.builtin import Need, TensorRule
 from trackside.rules.parameters import InvalidParameters, Pattern, parameter
 from trackside.rules.saved.evidence import Selection

@@ -1,11 +1,12 @@
 """Rules about gradients and weights: how these start, and how fast they move."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from trackside.capture.dtypes import Array
+from trackside.quick_dataclass import dataclass
 from trackside.records.finding import Finding
 from trackside.rules.builtin import Need, TensorRule
 from trackside.rules.onsets import Onsets
@@ -24,6 +25,7 @@ class VanishingGradient(TensorRule):
     """
 
     kind = Kind.SYMPTOM
+    rests_on = ("gradient_norm", "gradients:abs_mean")
     advice = (
         "Shorten the path to this layer (residual connections, normalisation), replace sigmoid or "
         "tanh by ReLU-like activations, or initialise the weights for the activation in use."
@@ -61,6 +63,7 @@ class WeightUpdateRatio(TensorRule):
     """
 
     kind = Kind.SYMPTOM
+    rests_on = ("update_ratio", "weights:abs_mean")
     advice = (
         "Too large: lower the learning rate, clip gradients, or warm up. Too small: raise the "
         "learning rate, or check that this weight is in the optimizer and gets a gradient."
@@ -130,6 +133,7 @@ class PoorWeightInitialization(TensorRule):
     """
 
     kind = Kind.SYMPTOM
+    rests_on = ("gradient_norm", "gradients:abs_mean")
     advice = (
         "Initialise for the activation in use (He for ReLU, Xavier for tanh), add normalisation "
         "layers, and check that no layer starts with weights that are zero or all equal."
