@@ -3,7 +3,8 @@
 TracksideError
 ├── SpecError               the request itself is wrong; nothing was created
 │   ├── InvalidSpec         one or more fields break the contract
-│   └── InvalidSetting      a TRACKSIDE_ variable is unknown or wrong
+│   ├── InvalidSetting      a TRACKSIDE_ variable is unknown or wrong
+│   └── InvalidIssueState   an issue cannot be set to this state
 ├── StorageError            an object store refused, or did not respond
 │   ├── UnknownScheme
 │   ├── ObjectNotFound
@@ -14,15 +15,22 @@ TracksideError
 │   ├── InvalidKey
 │   ├── DamagedTransfer
 │   └── TransferStopped     the caller requested to stop
+├── InvalidCurveRequest     a request for points of curves breaks its contract
 ├── InputError              a channel cannot be provided
+│   ├── InvalidPattern      a search for something that is no regular expression
+│   └── NoTensors           a view of tensors of a job that has saved none, or not those
+├── BadQuery                a search text cannot be understood; it has the place
 ├── ArchiveError            an archive is damaged or would leave its folder
 ├── SandboxError            the sandbox of a script cannot be created
+│   ├── ContainerRefused    the engine does not make or start a container of this image
+│   └── EngineGone          the container engine that is to run it does not respond
 ├── ImageError              an image cannot be pulled or built, or there is no engine for it
 ├── DiskFull                no space left or read-only, with the folder and the way out
 ├── QuotaExceeded           the jobs of an owner store more on the server than they may
 ├── OwnerLimitExceeded      a job needs more than its owner may use at a time
 ├── MissingExtra            a package that only this command needs is not installed
 ├── TensorBoardFailed       TensorBoard did not start, or ended
+├── AuditFailed             a run of an audit of resuming failed, or had nothing to compare
 ├── ServerRefused           the server cannot start with these settings
 ├── ServerError             a request to the server that runs the jobs failed
 │   ├── ServerUnreachable   it does not respond, or only that it is busy
@@ -34,6 +42,7 @@ TracksideError
 ├── ToolkitError            `train` cannot run the script; the message is the failure text
 │   ├── CommandFailed       the script, or pip before it, ended with a code other than 0
 │   └── StoppedEarly        a stop signal came before the script was started
+├── IssueNotFound           no issue, or several, begin with the given id
 ├── NoRun                   `log`, `watch` or `finish` without a run: `trackside.init` starts one
 └── JobError
     ├── JobNotFound
@@ -42,6 +51,7 @@ TracksideError
     ├── JobExists
     ├── DamagedJob          its stored records cannot be read
     ├── CurvesTaken         two jobs would mix their event files
+    ├── CurveNotFound       the job has no curve with this id
     ├── JobBusy             a suspended process holds the lock of its journal
     ├── JobNotFinished
     ├── JobFailed           raised by fit() and wait(), carries the reason and the last lines
@@ -119,6 +129,10 @@ class InvalidSetting(SpecError):
     code = "invalid_setting"
 
 
+class InvalidIssueState(SpecError):
+    code = "invalid_issue_state"
+
+
 class StorageError(TracksideError):
     code = "storage"
 
@@ -171,8 +185,39 @@ class TransferStopped(StorageError):
     code = "transfer_stopped"
 
 
+class InvalidCurveRequest(TracksideError):
+    code = "invalid_curve_request"
+
+
 class InputError(TracksideError):
     code = "input"
+
+
+class InvalidPattern(InputError):
+    code = "bad_pattern"
+
+    def __init__(self, pattern: str, why: str) -> None:
+        super().__init__(
+            f"{pattern!r} is no regular expression that can be searched for: {why}. Escape "
+            "characters that have a meaning, such as \\( or \\[, and write (?i) at the beginning "
+            "to ignore case."
+        )
+
+
+class BadQuery(TracksideError):
+    """`at` is the index of the first character that is wrong."""
+
+    code = "bad_query"
+
+    def __init__(self, what: str, advice: str, at: int) -> None:
+        super().__init__(f"{what} {advice}")
+        self.what = what
+        self.advice = advice
+        self.at = at
+
+
+class NoTensors(InputError):
+    code = "no_tensors"
 
 
 class ArchiveError(TracksideError):
@@ -181,6 +226,14 @@ class ArchiveError(TracksideError):
 
 class SandboxError(TracksideError):
     code = "sandbox"
+
+
+class ContainerRefused(SandboxError):
+    code = "container_refused"
+
+
+class EngineGone(SandboxError):
+    code = "engine_gone"
 
 
 class ImageError(TracksideError):
@@ -207,6 +260,10 @@ class MissingExtra(TracksideError):
             f"{what} needs the package {package!r}, which is not installed. "
             f"Install it with: pip install 'trackside[{extra}]'"
         )
+
+
+class AuditFailed(TracksideError):
+    code = "audit_failed"
 
 
 class TensorBoardFailed(TracksideError):
@@ -305,6 +362,18 @@ class StoppedEarly(ToolkitError):
         super().__init__(f"Stopped by {signal_name} before the script was started.")
 
 
+class IssueNotFound(TracksideError):
+    code = "issue_not_found"
+
+    @classmethod
+    def of(cls, id: str, matching: Sequence[str]) -> IssueNotFound:
+        """`matching` are the ids that begin with it."""
+        if not matching:
+            return cls(f"No issue has the id {id!r}. `trackside issues --all` lists all.")
+        shown = ", ".join(matching[:_MOST_LISTED])
+        return cls(f"Several issues begin with {id!r}: {shown}. Give more of the id.")
+
+
 class NoRun(TracksideError):
     """There is no run to log to, or it is finished."""
 
@@ -391,6 +460,17 @@ class CurvesTaken(JobError):
             f"The event files of job {job!r} would be stored in {place!r}, where {whose}: their "
             "curves would be mixed. Choose another job name or TensorBoard location, or delete "
             f"everything below {place.rpartition('/')[0]!r} if it is no longer needed."
+        )
+
+
+class CurveNotFound(JobError):
+    code = "curve_not_found"
+
+    def __init__(self, curve: str, job: str) -> None:
+        self.curve = curve
+        self.job = job
+        super().__init__(
+            f"Job {shown_name(job)!r} has no curve {curve!r}. The list of its curves has their ids."
         )
 
 

@@ -20,14 +20,19 @@ EMBEDDED = "embedded"
 INTERNAL = frozenset(
     {
         "TRACKSIDE_ARGUMENT_ORDER",
+        "TRACKSIDE_BUILD_PAGE",
+        "TRACKSIDE_AUDIT_PLAN",
         "TRACKSIDE_CAPTURE",
         "TRACKSIDE_CAPTURE_AGE",
         "TRACKSIDE_EXIT_RECORD",
         "TRACKSIDE_FINDING",
         "TRACKSIDE_GROUP",
         "TRACKSIDE_GROUP_ADDRESSES",
+        "TRACKSIDE_GROUP_ENDS",
         "TRACKSIDE_GROUP_FILE",
         "TRACKSIDE_GROUP_INTERFACE",
+        "TRACKSIDE_GROUP_NOTICE",
+        "TRACKSIDE_HANG_SECONDS",
         "TRACKSIDE_HOSTS_SHARED_MACHINE",
         "TRACKSIDE_HOST_WAIT_SECONDS",
         "TRACKSIDE_JOB",
@@ -44,12 +49,13 @@ INTERNAL = frozenset(
         "TRACKSIDE_SOURCE_IN_PLACE",
         "TRACKSIDE_STEP",
         "TRACKSIDE_TENSOR",
+        "TRACKSIDE_LINE",
         "TRACKSIDE_THRESHOLD",
         "TRACKSIDE_UMASK",
         "TRACKSIDE_VALUE",
     }
 )
-"""Set by Trackside for the processes it starts, by the tests, or read by the storage module."""
+"""Set by Trackside for the processes it starts, by the tests, or read by storage or a build."""
 
 
 DEFAULT_OUTPUT = "s3://trackside"
@@ -59,6 +65,7 @@ HEARTBEAT_SECONDS = 5.0
 _CHOICES = {
     "TRACKSIDE_ENFORCE": ("asked", "types"),
     "TRACKSIDE_ISOLATION": ("auto", "root", "user", "none"),
+    "TRACKSIDE_PAGE_LOGIN": ("others", "always"),
     "TRACKSIDE_SANDBOX": ("process", "docker"),
     "TRACKSIDE_SMTP_SECURITY": ("starttls", "tls", "none"),
     "TRACKSIDE_STANDBY": ("yes", "no"),
@@ -71,6 +78,7 @@ _UNITS = {
     "TRACKSIDE_KEEP_FILES_GB": "gigabytes",
     "TRACKSIDE_RULE_MEMORY_GB": "gigabytes",
     "TRACKSIDE_RULE_PROCESSES": "a count",
+    "TRACKSIDE_SERIES_GB": "gigabytes",
 }
 """Units of the numbers that are not seconds."""
 _KINDS = {"gigabytes": "size", "megabytes": "size", "a count": "count"}
@@ -111,6 +119,8 @@ class Settings:
     """How long the server keeps a multipart upload without new parts."""
     keep: str = _setting("TRACKSIDE_KEEP", "")
     """AGE,SIZE such as 90d,200GB: older jobs and those beyond SIZE are removed; empty: none."""
+    series_gb: float = _setting("TRACKSIDE_SERIES_GB", 10.0)
+    """Size limit of the curves that the page keeps as columns; the least recently used go first."""
     keep_files_gb: float = _setting("TRACKSIDE_KEEP_FILES_GB", 10.0)
     """Size limit per host for files kept from the script's working folder; 0 keeps none."""
     isolation: str = _setting("TRACKSIDE_ISOLATION", "auto")
@@ -128,6 +138,15 @@ class Settings:
     """process or docker: whether a server runs every job in a container."""
     allow_images: str = _setting("TRACKSIDE_ALLOW_IMAGES", "")
     """PATTERN,…: which images the jobs of a server may name, besides those of its table."""
+    placement: str = _setting("TRACKSIDE_PLACEMENT", "local")
+    """local, slurm[:USER@LOGIN], ray[:HOST:PORT] or kubernetes[:CONTEXT]: where a server runs its
+    jobs."""
+    ssh_command: str = _setting(
+        "TRACKSIDE_SSH_COMMAND", "ssh -o BatchMode=yes -o ConnectTimeout=10"
+    )
+    """How the login node of a cluster is reached; followed by its name and a command line."""
+    instance_types: str = _setting("TRACKSIDE_INSTANCE_TYPES", "")
+    """NAME: cores=N,memory_gb=N,gpus=N; …: instance types of one's own, or others than AWS's."""
     capacity: str = _setting("TRACKSIDE_CAPACITY", "")
     """cores=N,memory_gb=N,gpus=N: what a server's jobs may use; if empty, the whole machine."""
     enforce: str = _setting("TRACKSIDE_ENFORCE", "asked")
@@ -151,6 +170,12 @@ class Settings:
     """How long it waits for a client that does not read its response."""
     body_memory_mb: int = _setting("TRACKSIDE_BODY_MEMORY_MB", 64)
     """How much of all request bodies it holds in memory; 0: unlimited."""
+    path_prefix: str = _setting("TRACKSIDE_PATH_PREFIX", "")
+    """What a reverse proxy has before /ui, the path of a server's page."""
+    page_login: str = _setting("TRACKSIDE_PAGE_LOGIN", "others")
+    """others or always: whether the server's own user needs no login on its machine, or does."""
+    page_idle_seconds: float = _setting("TRACKSIDE_PAGE_IDLE", 7 * 86400.0)
+    """How long a login to the page lasts without a request."""
     rule_step_seconds: float = _setting("TRACKSIDE_RULE_STEP_SECONDS", 60.0)
     """How long a custom rule may take for one step."""
     rule_memory_gb: float = _setting("TRACKSIDE_RULE_MEMORY_GB", 2.0)
@@ -235,6 +260,11 @@ def _convert(variable: str, text: str, default: Any) -> Any:
 def environment() -> dict[str, str]:
     """This process's environment, for the supervisors that it starts."""
     return dict(os.environ)
+
+
+def own_instance_types() -> str:
+    """The setting `instance_types`, which every job in a queue asks for: 1 us, and not 0.5 ms."""
+    return os.environ.get("TRACKSIDE_INSTANCE_TYPES", "")
 
 
 def replace_environment(environ: Mapping[str, str]) -> None:

@@ -133,6 +133,14 @@ def test_of_ten_takers_each_gets_a_number_of_its_own(store: Store) -> None:
     }
 
 
+def test_the_first_taker_needs_one_request_and_a_wrong_guess_a_look(store: Store) -> None:
+    place, asked = place_in(store), list[str]()
+    assert take(watched(place, asked.append), "first", is_first=True).epoch == 1
+    assert asked == ["put"]
+    assert take(place, "second", is_first=True).epoch == 2
+    assert take(place, "second", is_first=True).epoch == 2
+
+
 def test_a_taker_whose_response_was_lost_gets_its_number_again(store: Store) -> None:
     place = place_in(store)
 

@@ -232,6 +232,18 @@ def test_a_lead_on_another_disk_takes_over_what_the_first_has_said(group: Group)
     until(lambda: other.journal.read().state.secondary is Secondary.TRAINING)
 
 
+def test_the_last_words_of_a_lead_that_leaves_are_in_the_journal_of_the_store(group: Group):
+    """Who places the next group reads there why it left, and how long it ran."""
+    lead, _ = map(group.host, HOSTS)
+    lead.journal.move(Secondary.DOWNLOADING)
+    until(lambda: group.stored_status() is Secondary.DOWNLOADING)
+    lead.journal.note("retry", attempt=1, cause="preempted", reason="taken back", seconds=1.5)
+    lead.journal.move(Secondary.INTERRUPTED)
+    lead.close()
+    assert group.stored_status() is Secondary.INTERRUPTED
+    assert group.stored(group.keys.journal) == lead.folder.journal.read_bytes()
+
+
 def test_of_two_supervisors_of_a_host_the_later_one_stays(group: Group):
     lead, other = map(group.host, HOSTS)
     until(lambda: "1/hosts/algo-2.json" in group.names())

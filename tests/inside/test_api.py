@@ -73,10 +73,10 @@ def test_what_it_keeps_of_a_run_is_no_model(scripts: Scripts):
     of_host = hosts.read(scripts.host("a").record)
     assert of_host is not None
     folders = {"/opt/ml/output/tensorboard", "/opt/ml/output/tensorboard (event files)"}
-    assert of_host.syncs.keys() == {*folders, "curves", "metrics", "log"}
+    assert of_host.syncs.keys() == {*folders, "curves", "metrics", "environment", "log"}
     assert scripts.jobs.artifacts("a") == []
     assert record.history.message == "Training job completed"
-    assert scripts.jobs.delete("a") == []
+    assert [each.kind for each in scripts.jobs.delete("a")] == ["source"]  # the script alone
 
 
 def test_steps_are_counted_and_may_go_back(scripts: Scripts):

@@ -22,7 +22,7 @@ def attempts(chance: random.Random) -> list[Lines]:
     return found
 
 
-@pytest.mark.parametrize("where", ["folder", "storage"])
+@pytest.mark.parametrize("where", ["folder", pytest.param("storage", marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("seed", range(3))
 def test_steps_back_meet_lines_only_and_lead_to_the_beginning(jobs: Jobs, where: str, seed: int):
     chance = random.Random(seed)

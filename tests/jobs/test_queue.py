@@ -19,7 +19,6 @@ from trackside.jobs.queue import (
 from trackside.jobs.resource_request import (
     asking_by_type,
     needs_of,
-    of_type,
     priority_of,
     violations,
 )
@@ -182,29 +181,6 @@ def test_an_entry_that_waits_again_has_its_new_place():
     queue.drop("a")
     assert "a" not in queue
     assert "b" in queue
-
-
-@pytest.mark.parametrize(
-    ("name", "room"),
-    [
-        ("local", MachineResources(1)),
-        ("local_gpu", MachineResources(1, 0, 1)),
-        ("ml.m5.large", MachineResources(2, 8)),
-        ("ml.m5.24xlarge", MachineResources(96, 384)),
-        ("ml.c5.2xlarge", MachineResources(8, 16)),
-        ("ml.r5.xlarge", MachineResources(4, 32)),
-        ("ml.g4dn.xlarge", MachineResources(4, 16, 1)),
-        ("ml.g4dn.12xlarge", MachineResources(48, 192, 4)),
-        ("ml.g5.48xlarge", MachineResources(192, 768, 8)),
-        ("ml.p3.2xlarge", MachineResources(8, 61, 1)),
-        ("ml.p3.16xlarge", MachineResources(64, 488, 8)),
-        ("ml.p4d.24xlarge", MachineResources(96, 1152, 8)),
-        ("ml.p5.48xlarge", MachineResources(192, 2048, 8)),
-        ("ml.nobody-knows", MachineResources(1)),
-    ],
-)
-def test_an_instance_type_is_known_by_its_size(name: str, room: MachineResources):
-    assert of_type(name) == room
 
 
 def test_needs_are_those_of_all_hosts_and_own_words_come_first():

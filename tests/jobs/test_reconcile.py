@@ -28,6 +28,7 @@ from trackside.jobs.reconcile import MAX_REVIVALS, GiveUp, Revive, SeenHost, Sta
 from trackside.jobs.start_supervisor import locked
 from trackside.placement.placement import Exited, Lost, Pending, Poll, Running, Unknown
 from trackside.records import evaluator_process, hosts
+from trackside.records.death import Cause, Death
 from trackside.records.hosts import HostRecord, Phase
 from trackside.records.journal import Journal
 from trackside.records.layout import Home, HostFolder, JobFolder
@@ -120,6 +121,7 @@ def test_a_supervisor_that_keeps_dying_is_given_up_with_its_log_named(jobs: Jobs
     assert history.failure_reason == (
         f"InternalServerError: the supervisor of algo-1 died 4 times in a row; its log is {log}"
     )
+    assert history.death == Death(cause=Cause.DEFECT, host="algo-1")
     assert num_starts(home.job("job-1")) == 4
     stored = home.buckets / "out/runs/job-1/trackside/journal.jsonl"
     assert stored.read_bytes() == home.job("job-1").journal.read_bytes()

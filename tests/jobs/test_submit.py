@@ -192,7 +192,7 @@ def test_paths_of_a_job_do_not_depend_on_where_its_supervisor_runs(
 
 def test_an_unknown_placement_is_refused_with_the_known_ones(jobs: Jobs, home: Home):
     with pytest.raises(
-        InvalidSpec, match="Trackside.Placement = 'moon': is not known; known: local"
+        InvalidSpec, match="Trackside.Placement = 'moon': is not known; known: kubernetes, local, "
     ):
         jobs.submit(make_spec(Trackside={"Placement": "moon"}))
     check_nothing_is_left(home)

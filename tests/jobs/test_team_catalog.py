@@ -43,6 +43,7 @@ from trackside.records.owners import Submitter, local_owner
 from trackside.records.spec import JobSpec
 from trackside.settings import Settings
 from trackside.storage.folder import FolderStore
+from trackside.views.problems.issues import Issues
 
 
 @pytest.fixture
@@ -561,3 +562,17 @@ def test_without_the_database_a_job_that_is_only_in_storage_can_still_be_read(
     assert here.describe("job-1")["TrainingJobStatus"] == "Completed"
     with pytest.raises(DatabaseUnreachable):
         here.describe("job-2")
+
+
+def test_what_is_said_about_an_issue_in_one_home_is_known_in_the_other(
+    here: Jobs, there: Jobs, shared: str
+):
+    submit(here, spec(shared, hyper={"failure": "AlgorithmError: KeyError: 'x', exit code: 1"}))
+    run_to_end(here, "job-1")
+    until(lambda: here.list() and listed(there) == {"job-1": "Failed"})
+    [issue] = Issues(there).list()
+    assert (issue.cause, issue.state) == ("KeyError", "open")
+    assert Issues(there).set_state(issue.id, "fixed", by="ada").state == "fixed"
+    [found] = Issues(here).list()
+    assert found.said is not None
+    assert (found.state, found.said.by) == ("fixed", "ada")

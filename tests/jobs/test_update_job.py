@@ -10,7 +10,7 @@ from tests.jobs.conftest import is_training, make_spec, run_to_end
 from tests.wait import until
 from trackside.jobs.jobs import Jobs
 from trackside.jobs.records import read_stored
-from trackside.jobs.update_job import note_tags, tags_of
+from trackside.jobs.update_job import note_of, note_tags, tags_of
 from trackside.records.job_updates import Update
 from trackside.records.journal import Journal
 from trackside.records.layout import Home
@@ -41,9 +41,22 @@ def test_no_tag_of_several_who_set_them_at_once_is_lost(jobs: Jobs, home: Home):
     assert set(jobs.tags("job-1")) == {f"tag-{number}" for number in range(24)}
 
 
+def test_the_last_note_counts_and_outlives_the_folder(jobs: Jobs, home: Home):
+    jobs.submit(make_spec())
+    run_to_end(jobs)
+    jobs.set_note("job-1", "first")
+    jobs.list()
+    shutil.rmtree(home.job("job-1").root)
+    assert jobs.describe("job-1")["Trackside"]["note"] == "first"
+    assert jobs.set_note("job-1", "second") == "second"
+    assert note_of(read_stored(jobs.record("job-1").keys, home)) == "second"
+
+
 @pytest.mark.parametrize(
     "note",
     [
+        {"what": "note", "text": 5},
+        {"what": "note"},
         {"what": "tags", "put": ["a"], "removed": []},
         {"what": "tags", "put": {"a": "b"}},
         {"what": "update", "profiler": 5, "rules": []},

@@ -63,8 +63,9 @@ def stand_in(tmp_path: Path) -> Iterator[Path]:
     package = tmp_path / "packages" / "stand_in"
     package.mkdir(parents=True)
     (package / "__init__.py").touch()
+    (package / "program.py").write_text(STAND_IN)
     (package / "__main__.py").write_text(
-        f"{STAND_IN}\nif __name__ == '__main__':\n    sys.exit(main(sys.argv[1:]))\n"
+        "import sys\nfrom stand_in.program import main\nsys.exit(main(sys.argv[1:]))\n"
     )
     yield tmp_path
     (tmp_path / "end").touch()

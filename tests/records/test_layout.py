@@ -34,6 +34,7 @@ def of_folders() -> set[str]:
     job.add(str(JOB.started_hosts(attempt)))
     job |= {f"{JOB.requests('HOST')}/ID{end}" for end in (".json", TAKEN)}
     host = {*of_properties(HOST), str(HOST.logger_state("KIND")), str(HOST.kept_list("HOST"))}
+    host.add(str(HOST.machine("HOST")))
     rules = {*of_properties(RULES), str(RULES.custom(number, "NAME"))}
     below = {name.removeprefix("/job/") for name in job}
     below |= {name.removeprefix("/host/ATTEMPT/") for name in host}

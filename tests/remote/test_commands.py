@@ -78,6 +78,7 @@ def test_a_watched_job_looks_the_same_as_on_this_machine(
         ("tensors", name),
         ("metrics", name),
         ("logs", name, "--tail", "3"),
+        ("logs", name, "--grep", r"^loss: \d", "-N"),
         ("rules", "check", name, "--rule", "VanishingGradient"),
         ("artifacts", name),
     ):
@@ -121,6 +122,9 @@ def test_jobs_of_a_server_are_found_by_what_they_were_given_and_made(
     listed = ["jobs", "--name", began, "--tag", "team=vision", "--since", "1h"]
     rows = command(*listed, "--where", "lr>0.001", "--sort", "loss", **there).stdout.splitlines()
     assert [row.split()[0] for row in rows[1:]] == [f"{began}.2", f"{began}.1"]
+    query = f"{began} tag:vision lr>0.001 metric.loss<9 is:finished"
+    searched = command("jobs", query, "--sort", "loss", **there).stdout.splitlines()
+    assert [row.split()[0] for row in searched[1:]] == [f"{began}.2", f"{began}.1"]
     (_, row) = command(*listed, "-p", "lr=0.1", **there).stdout.splitlines()
     assert row.split()[0] == f"{began}.1"
     assert command("stop", "last", **there).stdout == f"{began}.2 is Completed\n"

@@ -20,7 +20,7 @@ from trackside.errors import (
 )
 from trackside.storage.cloud import CloudStore
 from trackside.storage.connect import Retry, open_bucket, open_s3
-from trackside.storage.credentials import s3_access
+from trackside.storage.credentials import S3Access, s3_access
 from trackside.texts.storage_schemes import BY_NAME
 
 MIB = 1 << 20
@@ -183,6 +183,17 @@ def test_a_refusal_is_not_retried(store: CloudStore, faulty: FaultProxy, status:
     assert [request.line.split()[0] for request in faulty.requests] == ["HEAD", "GET"]
 
 
+def test_a_small_put_is_one_request_where_the_store_returns_its_digest(
+    store: CloudStore, faulty: FaultProxy
+) -> None:
+    entry = store.put("k", b"content")
+    assert [request.line.split()[0] for request in faulty.requests] == ["PUT"]
+    assert (entry.key, entry.size_bytes, entry.etag) == ("k", 7, store.stat("k").etag)
+    faulty.requests.clear()
+    store.put("k", bytes(2 * MIB))
+    assert [request.line.split()[0] for request in faulty.requests] == ["PUT", "HEAD"]
+
+
 def test_another_region_is_named(store: CloudStore, faulty: FaultProxy) -> None:
     faulty.inject(Fault(status=301))
     with pytest.raises(AccessRefused, match="AWS_REGION"):
@@ -249,3 +260,16 @@ def test_listing_follows_every_page_and_starts_where_it_must(
 def test_azure_without_an_account_says_what_to_set() -> None:
     with pytest.raises(AccessRefused, match="AZURE_STORAGE_ACCOUNT_NAME"):
         open_bucket(BY_NAME["az"], "container")
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "is_checked"),
+    [("http://store.example:9000", False), ("https://store.example", True), (None, True)],
+)
+def test_certificates_are_left_out_only_where_nobody_shows_one(
+    endpoint: str | None, is_checked: bool
+):
+    store = open_s3("bucket", S3Access(endpoint, "us-east-1", "id", "secret"))
+    options = store._inner.client_options
+    assert options is not None
+    assert ("allow_invalid_certificates" in options) is not is_checked

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from trackside.errors import InvalidSetting
-from trackside.storage.credentials import ENDPOINT_VARIABLES, s3_access
+from trackside.storage.credentials import ENDPOINT_VARIABLES, looked_up_once, s3_access
 
 KEYS = {"AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "secret"}
 
@@ -199,3 +199,26 @@ def test_an_endpoint_that_is_an_address_is_taken(url: str) -> None:
     access = s3_access({"AWS_ENDPOINT_URL": url})
     assert access is not None
     assert access.endpoint == url.rstrip("/")
+
+
+def test_a_profile_that_was_changed_is_read_again_but_not_within_one_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    config = tmp_path / "config"
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(config))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+    for name in ("TRACKSIDE_S3", "TRACKSIDE_URL", "AWS_PROFILE", *ENDPOINT_VARIABLES):
+        monkeypatch.delenv(name, raising=False)
+
+    def endpoint() -> str | None:
+        access = s3_access()
+        return None if access is None else access.endpoint
+
+    assert endpoint() is None
+    config.write_text("[default]\nendpoint_url = http://first:9000\n")
+    assert endpoint() == "http://first:9000"
+    with looked_up_once():
+        assert endpoint() == "http://first:9000"
+        config.write_text("[default]\nendpoint_url = http://the-second:9000\n")
+        assert endpoint() == "http://first:9000"
+    assert endpoint() == "http://the-second:9000"

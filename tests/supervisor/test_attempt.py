@@ -14,14 +14,15 @@ from tests.wait import until
 from trackside.capture.trial_layout import RECORDER_REQUEST
 from trackside.coordination.coordination import FLIGHT_RECORDER, Request
 from trackside.coordination.folder import FolderCoordination
+from trackside.records.death import Cause
 from trackside.records.hosts import HostRecord, Phase
 from trackside.records.status import Secondary, Status
 from trackside.supervisor import attempt as attempts
 from trackside.supervisor import syncer
-from trackside.supervisor.__main__ import supervise
 from trackside.supervisor.attempt import Attempt
 from trackside.supervisor.lead import conclude
 from trackside.supervisor.process_sandbox import ProcessSandbox
+from trackside.supervisor.program import supervise
 from trackside.supervisor.sandbox import Running, SandboxPlan
 
 
@@ -41,7 +42,10 @@ def test_a_lag_is_reported_in_the_journal_and_so_is_its_end(
 ):
     for name, value in environment_for(faulty.url).items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(syncer, "SCAN_SECONDS", 0.1)
+    # No folder rests for as long as a lag takes here.
+    for pause in ("SCAN_SECONDS", "IDLE_PAUSE_SECONDS", "STILL_PAUSE_SECONDS"):
+        monkeypatch.setattr(syncer, pause, 0.1)
+    monkeypatch.setattr(syncer, "SCAN_SHARE", 1.0)
     job = context(
         tmp_path,
         AlgorithmSpecification=script("echo x > /opt/ml/checkpoints/1.pt; exec sleep 300"),
@@ -148,6 +152,22 @@ def test_a_host_whose_part_is_over_ends_its_script_and_publishes_nothing(tmp_pat
     assert (mine.folder.ml / "model" / "m").exists()
 
 
+def test_a_lead_whose_part_is_over_waits_no_longer_for_other_hosts(tmp_path):
+    mine = attempt(tmp_path, num_hosts=2)
+    folder = mine.context.folder
+    mine.coordination = TakenOver(folder, mine.context.spec.hosts, "algo-1", 1)
+    ended: list[bool] = []
+    thread = threading.Thread(target=lambda: ended.append(conclude(mine)), daemon=True)
+    thread.start()
+    with pytest.raises(AssertionError):
+        until(lambda: ended, seconds=0.3)
+    (folder.root / "taken over").touch()
+    until(lambda: ended)
+    assert ended == [True], "the job is not for the present hosts"
+    assert not mine.context.journal.read().state.is_final
+    assert "algo-1 has left the job: group 2" in mine.folder.log.read_text()
+
+
 def _lead(home: Path) -> float:
     """By how much the checkpoints lag more than whatever else lags most."""
     syncs = attempt(home).coordination.records()["algo-1"].syncs
@@ -233,6 +253,40 @@ def test_a_stop_while_uploading_makes_it_stopped_with_the_model(tmp_path):
     assert (bucket / "out/job/output/model.tar.gz").exists()
 
 
+@pytest.mark.parametrize(
+    ("request_", "category", "cause"),
+    [
+        (
+            {
+                "AlgorithmSpecification": {"TrainingImage": "any"},
+                "Trackside": {"Sandbox": "docker"},
+            },
+            "InternalServerError: No Docker engine at",
+            Cause.ENGINE_GONE,
+        ),
+        (
+            {
+                "InputDataConfig": [
+                    {
+                        "ChannelName": "train",
+                        "DataSource": {"S3DataSource": {"S3Uri": "/no/such/folder"}},
+                    }
+                ]
+            },
+            "ClientError: Data download failed: ",
+            Cause.REQUEST,
+        ),
+    ],
+)
+def test_what_ends_a_host_before_its_script_is_the_cause(
+    tmp_path, monkeypatch, request_, category, cause
+):
+    monkeypatch.setenv("DOCKER_HOST", "unix:///no/such/docker.sock")
+    record = Attempt(context(tmp_path, **request_), 1).run()
+    assert record.failure.startswith(category)
+    assert record.cause == cause
+
+
 def test_a_failing_watch_leaves_no_script_behind(tmp_path, monkeypatch):
     mine = attempt(tmp_path, AlgorithmSpecification=script("exec sleep 300"))
 
@@ -254,8 +308,11 @@ def test_a_start_waits_for_the_disk_only_for_what_a_power_cut_must_not_take(
     real_sync, real_start = os.fsync, ProcessSandbox.start
     synced = before
 
+    starting = threading.current_thread()  # others store what there is, and nothing waits for it
+
     def sync(descriptor: int) -> None:
-        synced.append(Path(os.readlink(f"/proc/self/fd/{descriptor}")).name.split(".json")[0])
+        if threading.current_thread() is starting:
+            synced.append(Path(os.readlink(f"/proc/self/fd/{descriptor}")).name.split(".json")[0])
         real_sync(descriptor)
 
     def start(sandbox: ProcessSandbox, plan: SandboxPlan) -> None:

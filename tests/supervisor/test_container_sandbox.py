@@ -408,7 +408,7 @@ def test_who_may_not_use_the_engine_is_reported_how_to(engine: str, anothers_fol
     relay = Relay(anothers_folder)
     relay.path.chmod(0o600)
     done = run_as_another(anothers_folder, relay.address)
-    assert "SandboxError: You may not use the Docker engine" in done.stderr
+    assert "EngineGone: You may not use the Docker engine" in done.stderr
     assert "usermod -aG docker" in done.stderr
 
 

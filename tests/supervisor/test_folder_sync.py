@@ -42,6 +42,24 @@ def test_a_checkpoint_whose_writer_pauses_is_not_stored_before_it_is_done(folder
     assert (stored / "model.pt").read_bytes() == b"first second"
 
 
+def test_a_checkpoint_follows_the_curves_that_lead_to_it(source, stored, tmp_path, monkeypatch):
+    """A machine that dies in between must not leave a checkpoint that is ahead of its curves."""
+    monkeypatch.setattr(folder_sync, "SETTLED_SECONDS", 0.0)
+    curves = FolderSync("curves", tmp_path / "curves", place(tmp_path / "there"))
+    folder = FolderSync("checkpoints", source, place(stored), follows=[curves])
+    send(folder)
+    write(source / "5.pt", b"after step 5")
+    send(folder)
+    assert names(stored) == []
+    curves.tick()
+    send(folder)
+    assert names(stored) == ["5.pt"]
+    monkeypatch.setattr(folder_sync, "FOLLOW_SECONDS", 0.0)  # they cannot be uploaded
+    write(source / "10.pt", b"after step 10")
+    send(folder)
+    assert names(stored) == ["10.pt", "5.pt"]
+
+
 def test_a_reader_does_not_hold_a_checkpoint_up(folder, source, stored):
     path = write(source / "model.pt", b"whole")
     with path.open("rb"):

@@ -10,6 +10,7 @@ import pytest
 from tests.supervisor.running import attempt, dead_process, record, supervise_by
 from tests.wait import until
 from trackside.coordination.coordination import Meeting, Why
+from trackside.records.death import Cause, Death
 from trackside.records.hosts import HostRecord, Phase
 from trackside.records.status import Secondary
 from trackside.supervisor import gang as gang_module
@@ -96,7 +97,8 @@ def test_earlier_attempts_count_by_the_monotonic_clock(tmp_path, monkeypatch):
     later = time.time() + 86_400
     monkeypatch.setattr(time, "time", lambda: later)  # somebody sets the clock by a day
     ran = mine.gang.running_seconds()
-    lead.start_again(mine.context.journal, 1, "the script was ended from outside", ran)
+    death = Death(cause=Cause.SIGNAL, host="algo-1")
+    lead.start_again(mine.context.journal, 1, "the script was ended from outside", ran, death)
     second = Attempt(mine.context, 2)
     second.gang.meet()
     assert 0 <= second._runtime_seconds() < 60

@@ -17,10 +17,10 @@ from trackside.records.hosts import HostRecord, Phase
 from trackside.records.layout import JobKeys
 from trackside.records.status import Secondary
 from trackside.storage.locate import locate_object
-from trackside.supervisor.__main__ import supervise
 from trackside.supervisor.context import Context
 from trackside.supervisor.free_disk import KEPT
 from trackside.supervisor.host_parts import HostParts
+from trackside.supervisor.program import supervise
 from trackside.supervisor.publish import Publisher, until, upload_kept, upload_part
 
 NUM_HOSTS = 3

@@ -13,7 +13,7 @@ from trackside.records.journal import Journal
 from trackside.records.layout import Home, JobFolder
 from trackside.records.status import Secondary
 from trackside.supervisor import join_group
-from trackside.supervisor.join_group import ADDRESSES, BUNDLE, BUNDLE_FILE, INTERFACE, join
+from trackside.supervisor.join_group import ADDRESSES, BUNDLE, BUNDLE_FILE, INTERFACE, NOTICE, join
 from trackside.system.network import interface_of
 
 SECRET = "hush-4711"
@@ -68,6 +68,14 @@ def test_the_bundle_may_be_in_a_file_and_the_host_be_a_number(tmp_path: Path):
     assert group.addresses == {"algo-1": "127.0.0.1", "algo-2": "127.0.0.1"}
     assert group.interface == "lo"
     assert group.host == "algo-2"
+
+
+def test_the_file_of_the_engines_notice_is_kept_and_passed_on_to_nobody(tmp_path: Path):
+    environ = environ_for(tmp_path, make_bundle(tmp_path), **{NOTICE: "/tmp/notice.json"})
+    group = read_group(join("algo-1", environ).folder)
+    assert group is not None
+    assert group.notice == "/tmp/notice.json"
+    assert NOTICE not in environ
 
 
 def test_the_interface_may_be_named(tmp_path: Path):

@@ -13,6 +13,7 @@ import pytest
 
 from tests.wait import until
 from trackside.files import durable
+from trackside.records import evaluator_process
 from trackside.records.host_processes import wake_supervisors
 from trackside.records.layout import JobFolder
 from trackside.supervisor.poll_interval import (
@@ -24,13 +25,13 @@ from trackside.supervisor.poll_interval import (
     TICK_SECONDS,
     WOKEN_SECONDS,
     PollInterval,
-    WakeUps,
 )
 from trackside.supervisor.process_sandbox import ProcessSandbox
 from trackside.supervisor.sandbox import Running, SandboxPlan
 from trackside.system import processes
 from trackside.system.process_table import WAKE_SIGNAL
 from trackside.system.processes import ProcessEnd
+from trackside.system.wake_ups import WakeUps
 
 FAR_SECONDS = 600.0
 PRINT_WHEN_ASKED = """
@@ -91,6 +92,18 @@ def test_the_supervisors_of_a_job_are_woken_and_no_other_process(wake: WakeUps, 
         durable.write_json(host.supervisor, who)
         wake_supervisors(folder)
         assert wake.take() == (host is mine)
+
+
+def test_the_evaluator_of_a_job_s_rules_is_woken_too(wake: WakeUps, tmp_path: Path):
+    folder = JobFolder(tmp_path)
+    folder.rules.root.mkdir()
+    evaluator_process.wake(folder.rules)
+    assert not wake.take()
+    evaluator_process.write_myself(folder.rules, "nonce")
+    evaluator_process.wake(folder.rules)
+    assert wake.take()
+    wake_supervisors(folder)
+    assert wake.take()
 
 
 def test_a_script_that_prints_after_a_pause_wakes_its_supervisor(wake: WakeUps, tmp_path: Path):

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.wait import until
+from trackside.records.death import Gone
 from trackside.supervisor.process_sandbox import ProcessSandbox
 from trackside.supervisor.sandbox import Exited, Lost, Running, SandboxPlan
 
@@ -55,7 +56,8 @@ def test_an_end_whose_record_is_damaged_is_lost_in_words(plan: SandboxPlan):
     until(lambda: isinstance(sandbox.poll(plan), Exited))
     (plan.folder / "exit.json").write_bytes(b"{")
     until(lambda: sandbox.poll(plan) != Running())
-    assert sandbox.poll(plan) == Lost("The script has ended, but the record of how is damaged.")
+    damaged = "The script has ended, but the record of how is damaged."
+    assert sandbox.poll(plan) == Lost(damaged, Gone.RECORD)
 
 
 def test_a_supervisor_s_name_that_is_damaged_is_written_again(plan: SandboxPlan):

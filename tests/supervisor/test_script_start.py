@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from trackside.records.layout import HostFolder
-from trackside.records.spec import Options
+from trackside.records.spec import JobSpec, Options
 from trackside.supervisor.sandbox import Exited
-from trackside.supervisor.script_start import ScriptLimits
+from trackside.supervisor.script_start import ScriptLimits, contract_variables
 from trackside.system import control_group
 
 NONCE = f"test{os.getpid()}.1"
@@ -53,3 +53,25 @@ def test_the_next_supervisor_finds_the_group_and_leaves_it_alone(tmp_path: Path)
     finally:
         first.end()
     assert not any(map(os.path.exists, first.folders))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "seconds"),
+    [
+        ({"rule_to_invoke": "Checkup"}, "1.0"),
+        ({"rule_to_invoke": "Checkup", "action_json": '{"name": "stoptraining"}'}, "0.25"),
+        ({"rule_to_invoke": "StalledTrainingRule", "stop_training_on_fire": "True"}, "0.25"),
+        ({"rule_to_invoke": "Mine", "source_s3_uri": "s3://bucket/mine.py"}, "0.25"),
+    ],
+)
+def test_saved_steps_come_sooner_if_something_waits_for_what_rules_find(parameters, seconds):
+    request = {
+        "TrainingJobName": "j",
+        "OutputDataConfig": {"S3OutputPath": "s3://bucket"},
+        "HyperParameters": {"sagemaker_program": "train.py"},
+        "DebugRuleConfigurations": [
+            {"RuleConfigurationName": "rule", "RuleParameters": parameters}
+        ],
+    }
+    variables = contract_variables(JobSpec.from_request(request), {})
+    assert variables["TRACKSIDE_CAPTURE_AGE"] == seconds

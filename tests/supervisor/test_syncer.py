@@ -4,21 +4,26 @@ import itertools
 import socket
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import environment_for
 from tests.fault_proxy import Fault
+from tests.supervisor.making import job
 from tests.supervisor.synced_files import names, place, send, write
 from tests.wait import until
 from trackside.curves.records import frame
 from trackside.records.hosts import HostRecord, SyncState
+from trackside.records.spec import DebugHook
+from trackside.settings import Settings
 from trackside.storage.locate import Location, locate
 from trackside.supervisor import syncer as syncer_module
 from trackside.supervisor.event_sync import EventSync
 from trackside.supervisor.folder_sync import FolderSync
 from trackside.supervisor.host_report import lag_message
+from trackside.supervisor.host_syncs import make_syncer
 from trackside.supervisor.sync_part import SyncPart
 from trackside.supervisor.syncer import Syncer
 
@@ -76,6 +81,37 @@ def test_the_machine_s_figures_do_not_count_as_activity(source, stored):
     own.tick()
     assert own.state.uploaded_bytes > 0
     assert len(syncer_module._amounts([own, theirs])) == 1
+
+
+class OfHook(Failing):
+    """Has a new file at each tick, of our hook."""
+
+    is_of_hook = True
+
+    def tick(self, *, last: bool = False) -> None:
+        super().tick(last=last)
+        self.state.uploaded_bytes += 1
+
+
+def test_what_the_hook_writes_alone_is_uploaded_at_the_idle_pause(monkeypatch):
+    monkeypatch.setattr(syncer_module, "SCAN_SECONDS", 0.001)
+    monkeypatch.setattr(syncer_module, "IDLE_PAUSE_SECONDS", 0.002)
+    syncer = Syncer([OfHook(), Failing()])
+    passes = range(syncer_module.STILL_PASSES + 3)
+    pauses = [syncer._pass_while_running(syncer._groups[0]).seconds or 0.0 for _ in passes]
+    assert max(pauses) < syncer_module.STILL_PAUSE_SECONDS
+    assert min(pauses[syncer_module.IDLE_PASSES :]) >= syncer_module.IDLE_PAUSE_SECONDS
+
+
+def test_the_hook_s_own_tensors_are_of_the_hook(tmp_path: Path):
+    settings = Settings.load({"TRACKSIDE_HOME": str(tmp_path)})
+    folder = settings.layout.job("job").host("algo-1", 1)
+    folder.ml.mkdir(parents=True)
+    for num_hosts in (1, 2):
+        spec = replace(job(hosts=num_hosts), debug_hook=DebugHook(uri="s3://bucket/tensors"))
+        made = make_syncer(spec, folder, "algo-1", 1, settings)
+        found = {part.name for part in made.parts if part.is_of_hook}
+        assert found == {"metrics"} | ({"/opt/ml/output/tensors"} if num_hosts == 1 else set())
 
 
 def test_the_thread_survives_whatever_a_store_raises(monkeypatch):

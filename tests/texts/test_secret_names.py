@@ -9,6 +9,7 @@ from trackside.texts.secret_names import (
     hidden,
     hide_in_arguments,
     looks_secret,
+    mask_code,
     mask_text,
     names_a_user,
     secrets_in_arguments,
@@ -112,3 +113,39 @@ def test_a_refused_setting_does_not_repeat_its_secret():
 def test_short_values_do_not_hide_words_of_a_message():
     assert mask_text("the answer is yes", ["yes"]) == "the answer is yes"
     assert mask_text("rejected: longer-secret", ["longer-secret"]) == "rejected: ***"
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ('+API_KEY = "abc def"', '+API_KEY = "***"'),
+        ("-    hub_token='x'  # old", "-    hub_token='***'  # old"),
+        ('+  "password": "hunter2",', '+  "password": "***",'),
+        ('+os.environ["HF_TOKEN"] = "hush"', '+os.environ["HF_TOKEN"] = "***"'),
+        ("+DB_PASSWORD=hunter", "+DB_PASSWORD=***"),
+        ("+password: hunter22", "+password: ***"),
+        ("+connect('postgresql://me:pw@host/db')", "+connect('postgresql://***@host/db')"),
+        (" x = 'hf_abcdefghijklmnopqrstuvwxyz'", " x = '***'"),
+        (" AKIAIOSFODNN7EXAMPLE", " ***"),
+        ("+items.sort(key=lambda each: each.size)", "+items.sort(key=lambda each: each.size)"),
+        ("+query, key = split(hidden)", "+query, key = split(hidden)"),
+        ("+key = cache_key", "+key = cache_key"),
+        ("+max_tokens = 4096", "+max_tokens = 4096"),
+        ('+name = "token"', '+name = "token"'),
+    ],
+)
+def test_secrets_in_code_are_masked(line: str, shown: str):
+    assert mask_code(line) == shown
+
+
+def test_private_keys_are_masked_also_when_their_end_is_missing():
+    key = "-----BEGIN RSA PRIVATE KEY-----\n+MIIE\n+abc\n"
+    assert "MIIE" not in mask_code(f"+{key}+-----END RSA PRIVATE KEY-----\n+x = 1\n")
+    assert "x = 1" in mask_code(f"+{key}+-----END RSA PRIVATE KEY-----\n+x = 1\n")
+    assert "MIIE" not in mask_code(key)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("text", ["a" * 300_000, "key=" * 100_000, "-----BEGIN " * 30_000])
+def test_long_lines_are_masked_in_proportion_to_their_length(text: str):
+    assert mask_code(text)

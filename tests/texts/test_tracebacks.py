@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import trackside
 from trackside.texts.tracebacks import fault, first_failed_rank, raised
 
 
@@ -126,14 +127,14 @@ def test_what_faulthandler_wrote_has_the_user_s_line(tmp_path: Path):
     assert frame.place(str(tmp_path)) == "train.py:4 in read"
 
 
-def test_frames_of_ours_are_not_the_user_s():
-    from trackside.texts import tracebacks
-
+@pytest.mark.parametrize("module", ["texts/tracebacks.py", "capture/model/functional_losses.py"])
+def test_frames_of_ours_are_not_the_user_s(module: str):
+    ours = Path(trackside.__file__).parent / module
     lines = [
         "Traceback (most recent call last):",
         '  File "/opt/ml/code/train.py", line 3, in main',
         "    loss = model(x)",
-        f'  File "{tracebacks.__file__}", line 9, in wrapped',
+        f'  File "{ours}", line 9, in wrapped',
         "    return call(x)",
         "ValueError: no",
     ]

@@ -22,6 +22,9 @@ class Why(StrEnum):
     HOST_FAILED = "host_failed"
     HOST_LOST = "host_lost"
     MAX_RUNTIME = "max_runtime"
+    ENGINE_TIME_LIMIT = "engine_time_limit"
+    ENGINE_TAKES_BACK = "engine_takes_back"
+    """The machines go to others; the job goes on when it has some again."""
 
 
 @dataclass(frozen=True, slots=True)

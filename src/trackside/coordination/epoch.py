@@ -24,19 +24,22 @@ class Epoch:
     """Of who took it."""
 
 
-def take(place: Location, nonce: str) -> Epoch:
+def take(place: Location, nonce: str, *, is_first: bool = False) -> Epoch:
     """The next number, which nobody else has: `place` is the job's `epoch.json`.
 
-    May be repeated with the same nonce when it is unknown whether it succeeded.
+    May be repeated with the same nonce when it is unknown whether it succeeded. `is_first` if there
+    is probably none yet: then it is taken without a look, and looked at where that fails.
     """
     store = place.store
-    for _ in range(_TRIES):
-        etag, found = _read(place)
+    has_conditions = store.most_conditional_bytes != 0
+    for number in range(_TRIES):
+        is_guess = number == 0 and is_first and has_conditions
+        etag, found = (NOTHING, Epoch(0)) if is_guess else _read(place)
         if found.nonce == nonce:
             return found  # ours: only the response was lost
         mine = Epoch(found.epoch + 1, nonce)
         # A store without conditions takes what comes last: another's number is seen as newer.
-        condition = None if store.most_conditional_bytes == 0 else etag
+        condition = etag if has_conditions else None
         try:
             store.put(place.key, json.dumps(numbered(mine)).encode(), replaces=condition)
             return mine
@@ -101,14 +104,14 @@ class Fence:
 
 def _read(place: Location) -> tuple[str, Epoch]:
     for _ in range(_TRIES):
-        etag = _etag(place)
-        if etag == NOTHING:
-            return NOTHING, Epoch(0)
         try:
-            data = place.store.get(place.key, etag=etag)
-        except (ObjectChanged, ObjectNotFound):
+            found = place.store.get_newer(place.key, None)
+        except ObjectNotFound:
+            return NOTHING, Epoch(0)
+        except ObjectChanged:
             continue
-        return etag, numbered_record(Epoch, parsed_object(data))
+        assert found is not None, "nothing was known before"
+        return found[1] or NOTHING, numbered_record(Epoch, parsed_object(found[0]))
     raise ObjectChanged(f"{place.uri!r} changes all the time. Try again later.")
 
 

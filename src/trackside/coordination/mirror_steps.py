@@ -239,7 +239,10 @@ def _close(plan: Plan, state: State) -> Result:
         return state, []
     is_done = bool(state.over) or state.journal.is_final
     if not is_done:
-        return _put(plan, state, None) if _is_unsaid(state) else (state, [])
+        state, commands = _put(plan, state, None) if _is_unsaid(state) else (state, [])
+        # A lead that gives its machines back: who places the next group reads why in the journal.
+        is_behind = plan.is_lead and state.journal.version > state.stored_version
+        return state, [*commands, List()] if is_behind else commands
     if state.over:  # the others find out why
         return _put(plan, replace(state, is_swept=True), None)
     return state, [List() if plan.is_lead else Delete((plan.own_name,))]  # then `_sweep`

@@ -18,6 +18,10 @@ _MEANS_QUOTA = re.compile(r"Disk quota exceeded|\[Errno 122\]")
 _MAY_MEAN_FULL = re.compile(
     r"inline_container|iostream error|file write failed|PytorchStreamWriter|disk is full"
 )
+_SAID_FULL = re.compile(
+    r"The disk of '[^'\n]*' is full|The disk quota .*is used up|A disk was full"
+)
+"""As `disk_failure` says it."""
 _MEANS_READ_ONLY = re.compile(r"Read-only file system|\[Errno 30\]")
 _PATH = re.compile(
     r"(?:No space left on device|Disk quota exceeded|Read-only file system)[^\n]*?['\"](/[^'\"\n]+)"
@@ -63,6 +67,13 @@ def disk_failure(output: str, folders: Sequence[str], *, in_home: str = "") -> s
         f"A disk was full; that of {least.folder!r} has {size(least.free_bytes)} of "
         f"{size(least.size_bytes)} free now"
     )
+
+
+def means_full(reason: str) -> bool:
+    """Whether the reason of a failure names a full disk or a used-up quota: its own sentence, not
+    the log's lines below it."""
+    sentence, _, _ = reason.partition("\nTraceback")
+    return bool(_MEANS_FULL.search(sentence) or _SAID_FULL.search(sentence))
 
 
 def _is_nearly_full(space: Space) -> bool:

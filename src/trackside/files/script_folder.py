@@ -50,6 +50,11 @@ class ScriptFolder:
     def of(cls, folder: "str | Path | ScriptFolder") -> "ScriptFolder":
         return folder if isinstance(folder, ScriptFolder) else cls(folder)
 
+    @property
+    def is_of_another(self) -> bool:
+        """Whether its content belongs to another user than ours."""
+        return self._owner is not None
+
     def is_dir(self) -> bool:
         try:
             with self.opened():

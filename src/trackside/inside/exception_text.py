@@ -3,6 +3,7 @@
 import os
 import sys
 import traceback
+from pathlib import Path
 from types import FrameType
 
 from trackside.settings import environment
@@ -17,14 +18,14 @@ _MOST_TEXT = 600
 
 def failure_text(error: BaseException, seconds: float) -> str:
     text = mask_text("".join(traceback.format_exception(error)), _secrets())
-    end = End(code=1, output=text, seconds=seconds, code_folder=_code_folder())
+    end = End(code=1, output=text, seconds=seconds, code_folder=code_folder())
     return explain_end(end).fitted(LONGEST)
 
 
 def exit_text(code: object, frame: FrameType) -> str:
     """For a script that called `sys.exit`: with its message, if given."""
     text = f"The script called sys.exit({code})" if isinstance(code, int) else str(code)
-    name = os.path.relpath(frame.f_code.co_filename, _code_folder())
+    name = os.path.relpath(frame.f_code.co_filename, code_folder())
     position = f"{name}:{frame.f_lineno} in {frame.f_code.co_name}"
     return f"{shortened(mask_text(text, _secrets()), _MOST_TEXT)}, at {position}"
 
@@ -40,7 +41,13 @@ def _secrets() -> list[str]:
     return [value for name, value in environment().items() if looks_secret(name)]
 
 
-def _code_folder() -> str:
+def code_folder() -> str:
     """The script's folder; the current one at a prompt and in a notebook."""
+    script = main_script()
+    return os.getcwd() if script is None else str(script.parent)
+
+
+def main_script() -> Path | None:
+    """None at a prompt and in a notebook."""
     script = getattr(sys.modules.get("__main__"), "__file__", None)
-    return os.path.dirname(os.path.abspath(script)) if script else os.getcwd()
+    return Path(os.path.abspath(script)) if script else None

@@ -8,7 +8,7 @@ from torch.nn.modules.loss import _Loss
 
 from trackside.capture.environment import CaptureEnvironment
 from trackside.capture.hook import Hook, get_hook
-from trackside.capture.model import functional_losses
+from trackside.capture.model import functional_losses, script_calls
 from trackside.capture.model.loader_watch import note_made
 from trackside.capture.selection.configuration import parse_configuration
 from trackside.inside.values import shown
@@ -81,8 +81,9 @@ def watch_in_job(modules: Sequence[Any], notify: Callable[[str], None]) -> None:
 
 
 def prepare() -> None:
-    """Losses that are functions, and loaders created later, are seen from here on."""
+    """Losses and others that are functions, and loaders created later, are seen from here on."""
     functional_losses.install()
+    script_calls.install()
     note_made()
 
 

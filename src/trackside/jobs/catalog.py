@@ -47,6 +47,7 @@ class Catalog:
     """Why the index cannot be used at present, as last logged."""
     identity = ""
     """A home without a shared database needs no name."""
+    database = None
 
     def select(self, page: Page) -> list[JobSummary]:
         """Scans all folders that may have changed."""

@@ -17,8 +17,7 @@ def with_image(spec: JobSpec, environ: Mapping[str, str]) -> JobSpec:
     `InvalidSpec` without an image or an engine, `ImageError` if it cannot be pulled.
     """
     if not spec.image:
-        advice = "needs an image; name it in AlgorithmSpecification.TrainingImage (image_uri)"
-        raise InvalidSpec([Violation("Trackside.Sandbox", DOCKER, advice)])
+        raise InvalidSpec([_needs_image()])
     engine = Engine(find_engine(environ))
     try:
         engine.call("GET", "/version")
@@ -28,6 +27,19 @@ def with_image(spec: JobSpec, environ: Mapping[str, str]) -> JobSpec:
     return _recorded(spec, obtain_image(engine, spec.image, environ))
 
 
+def check_elsewhere(spec: JobSpec) -> None:
+    """Of a job whose hosts are other machines: their engines get the image, not this one's.
+    `InvalidSpec` for what containers of several machines cannot have."""
+    if not spec.image:
+        raise InvalidSpec([_needs_image()])
+    if spec.network_isolation and len(spec.hosts) > 1:
+        advice = (
+            f"cannot be had by containers on several machines ({spec.options.placement}), which "
+            "use the machines' own network; leave it out, or use one instance"
+        )
+        raise InvalidSpec([Violation("EnableNetworkIsolation", True, advice)])
+
+
 def with_known_image(spec: JobSpec, environ: Mapping[str, str]) -> JobSpec:
     """The same without a pull: what is not here yet is pulled when the job starts."""
     try:
@@ -35,6 +47,11 @@ def with_known_image(spec: JobSpec, environ: Mapping[str, str]) -> JobSpec:
     except EngineError:
         return spec
     return spec if image is None else _recorded(spec, image)
+
+
+def _needs_image() -> Violation:
+    advice = "needs an image; name it in AlgorithmSpecification.TrainingImage (image_uri)"
+    return Violation("Trackside.Sandbox", DOCKER, advice)
 
 
 def _recorded(spec: JobSpec, image: Image) -> JobSpec:

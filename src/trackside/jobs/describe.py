@@ -9,7 +9,8 @@ from typing import Any
 from trackside.coordination.host_files import has_damaged_record, records_of
 from trackside.files import disk_space
 from trackside.jobs.records import Record, shareable
-from trackside.jobs.update_job import tags_of
+from trackside.jobs.update_job import note_of, tags_of
+from trackside.records.death import Death
 from trackside.records.finding import RuleKey
 from trackside.records.hosts import HostRecord
 from trackside.records.journal import History, Transition
@@ -184,8 +185,11 @@ def _trackside(
         "owner": record.submitter.owner or None,
         "options": options,
         "tags": tags_of(record),
+        "note": note_of(record),
         "attempt": record.history.attempt,
         "stopping_rule": record.history.stopping_rule or None,
+        "death": _death(record.history.death),
+        "earlier_deaths": [_death(each) for each in record.history.earlier_deaths],
         "max_runtime_seconds": record.spec.stopping.max_runtime_seconds,
         "output": record.keys.prefix,
         "folder": None if record.folder is None else str(record.folder.root),
@@ -195,6 +199,7 @@ def _trackside(
         "syncs": {},
         "damaged": {},
         "disk": "",
+        "unreachable": record.unreachable,
     }
     if record.history.num_damaged:
         description["damaged"][_JOURNAL] = record.history.num_damaged
@@ -211,6 +216,10 @@ def _trackside(
         description["hosts"][host] = asdict(seen)
         description["syncs"][host] = description["hosts"][host].pop("syncs")
     return description
+
+
+def _death(death: Death | None) -> dict[str, Any] | None:
+    return None if death is None else {**death.line, "attempt": death.attempt}
 
 
 def _moment(seconds: float) -> datetime:

@@ -18,6 +18,7 @@ from trackside.errors import ObjectNotFound, StorageError
 from trackside.files.json_record import DamagedRecord, numbered
 from trackside.files.json_record import record as make
 from trackside.jobs.records import Record, fetch, folded, read_spec
+from trackside.jobs.unreachable_stores import asked_once
 from trackside.placement.choose import UnknownPlacement, placement_class
 from trackside.records.hosts import HostRecord
 from trackside.records.job_updates import with_updates
@@ -43,12 +44,20 @@ def current(record: Record, home: Home) -> Record:
     assert record.folder is not None
     if shares_files(record.spec.options.placement):
         return record
-    history = record.history
+    history, unreachable = record.history, ""
     if not history.state.is_final:
-        history = _stored_history(record, record.folder, home) or history
+        try:
+            history = _stored_history(record, record.folder, home) or history
+        except StorageError as error:
+            unreachable = str(error)
     now = with_updates(read_spec(record.folder), history)
     return replace(
-        record, spec=now.spec, history=history, folder=None, stopped_rules=now.stopped_rules
+        record,
+        spec=now.spec,
+        history=history,
+        folder=None,
+        stopped_rules=now.stopped_rules,
+        unreachable=unreachable,
     )
 
 
@@ -58,9 +67,6 @@ def _stored_history(record: Record, folder: JobFolder, home: Home) -> History | 
         stored = fetch(record.keys.journal, home)
     except ObjectNotFound:
         return None  # it has not started yet
-    except StorageError as error:
-        logger.warning("job %s: as it was known here last: %s", record.spec.name, error)
-        return None
     return folded(record.keys, stored) if is_further(stored, folder.journal.read_bytes()) else None
 
 
@@ -73,7 +79,8 @@ def is_further(stored: bytes, here: bytes) -> bool:
 def host_records(record: Record, home: Home) -> dict[str, HostRecord]:
     """How far the hosts of the newest group are; empty once the job has ended."""
     place = locate(record.keys.coordination, home=home.root, hurried=True)
-    names = {name for name, _ in entries_below(place)}
+    with asked_once(place.store):
+        names = {name for name, _ in entries_below(place)}
     heads = {name.partition("/")[0] for name in names}
     epoch = max((int(head) for head in heads if head.isdigit()), default=0)
     found = {}

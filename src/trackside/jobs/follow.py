@@ -4,6 +4,7 @@ its rules.
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import Protocol
 
 from trackside.errors import JobNotFinished
@@ -27,6 +28,10 @@ class RuleFeed(Protocol):
     def is_over(self) -> bool:
         """Whether to stop waiting for more, once the job itself has finished."""
 
+    @property
+    def is_held_back(self) -> bool:
+        """Whether there is something that the next call of `new` may return."""
+
 
 class PollInterval:
     """`shortest` seconds after each change, then ever longer, up to `longest`."""
@@ -35,10 +40,14 @@ class PollInterval:
         self._shortest, self._longest = shortest, longest
         self._seconds = shortest
 
-    def wait(self, *, has_changed: bool, most: float = float("inf")) -> None:
+    def wait(self, *, has_changed: bool, is_soon: bool = False, most: float = float("inf")) -> None:
+        """`is_soon`: something is about to change."""
         longer = min(self._longest, self._seconds * _SLOWER)
         self._seconds = self._shortest if has_changed else longer
         time.sleep(max(0.0, min(self._seconds, most)))
+
+    def close(self) -> None:
+        """After the last wait."""
 
 
 def wait(name: str, history: Iterator[History], timeout_seconds: float | None) -> History:
@@ -58,16 +67,17 @@ def changes(
     """The history now and after each change; ends with the job, or after the timeout."""
     deadline = time.monotonic() + (float("inf") if timeout_seconds is None else timeout_seconds)
     last: History | None = None
-    while True:
-        history = read()
-        has_changed = history != last
-        if has_changed:
-            last = history
-            yield history
-        left = deadline - time.monotonic()
-        if history.state.is_final or left <= 0:
-            return
-        interval.wait(has_changed=has_changed, most=left)
+    with closing(interval):
+        while True:
+            history = read()
+            has_changed = history != last
+            if has_changed:
+                last = history
+                yield history
+            left = deadline - time.monotonic()
+            if history.state.is_final or left <= 0:
+                return
+            interval.wait(has_changed=has_changed, most=left)
 
 
 def follow(
@@ -77,6 +87,13 @@ def follow(
 
     With `rules`, their findings come between, and after that until they have read all data.
     """
+    with closing(interval):
+        yield from _follow(read, new_lines, interval, rules)
+
+
+def _follow(
+    read: ReadHistory, new_lines: NewLines, interval: PollInterval, rules: RuleFeed | None
+) -> Iterator[History | LogLine | Findings | Evaluation]:
     last: History | None = None
     while True:
         history = read()  # before the log: the log of a finished job is complete
@@ -94,11 +111,11 @@ def follow(
             if rules is not None:
                 yield from _last_updates(rules, interval)
             return
-        interval.wait(has_changed=has_changed)
+        interval.wait(has_changed=has_changed, is_soon=rules is not None and rules.is_held_back)
 
 
 def _last_updates(rules: RuleFeed, interval: PollInterval) -> Iterator[Findings | Evaluation]:
     while not rules.is_over():
-        interval.wait(has_changed=False, most=_RULES_SECONDS)
+        interval.wait(has_changed=False, is_soon=True, most=_RULES_SECONDS)
         yield from rules.new(at_rest=True)
     yield from rules.new()

@@ -14,6 +14,7 @@ from trackside.jobs.index import JobSummary
 from trackside.jobs.logs import LogLine, SeenLogs
 from trackside.jobs.queue import LimitOf
 from trackside.jobs.queue_view import QueueView
+from trackside.jobs.records import Record
 from trackside.jobs.rule_updates import Findings
 from trackside.jobs.stored_data import Stored
 from trackside.records.finding import Finding
@@ -54,6 +55,10 @@ class JobReader(JobAccess, Protocol):
 
     def describe(self, name: str) -> dict[str, Any]:
         """The response of DescribeTrainingJob; what only Trackside knows is under `Trackside`."""
+
+    def record(self, name: str) -> Record:
+        """Spec and history, for readers of the job's files: in its folder if that is on this
+        machine, else in storage."""
 
     def exists(self, name: str) -> bool:
         """Whether a job has exactly this name; not whether it can be read."""
@@ -173,6 +178,10 @@ class JobController(Protocol):
         self, name: str, *, put: Mapping[str, str] | None = None, remove: Sequence[str] = ()
     ) -> dict[str, str]:
         """Returns the tags that result."""
+
+    def set_note(self, name: str, text: str) -> str:
+        """Replace the free text about the job; an empty one removes it. Returns what is stored.
+        `InputError` for one that is too long."""
 
     def stored(self, name: str) -> list[Stored]:
         """What it has in storage besides its record. On this machine also what of it other jobs

@@ -10,6 +10,7 @@ from trackside.jobs.local_controller import LocalController
 from trackside.jobs.local_follower import LocalFollower
 from trackside.jobs.local_index import LocalIndex
 from trackside.jobs.machine_resources import gpu_names
+from trackside.jobs.placement_traits import in_its_image
 from trackside.jobs.queue import LimitOf
 from trackside.jobs.resource_request import is_counted, violations
 from trackside.jobs.scheduler import Plan, Scheduler
@@ -49,9 +50,10 @@ class Jobs(LocalFollower, LocalIndex, LocalController):
         `who`. Raises what `submit` does, and `InvalidSpec` for a request that exceeds this machine.
         """
         self._check_placement(spec, uploads_channels=False)
+        spec = in_its_image(spec)
         if is_counted(spec) and (too_much := list(violations(spec, self.capacity))):
             raise InvalidSpec(too_much)
-        if spec.is_container:
+        if spec.is_container and self._shares_files(spec):
             from trackside.jobs.container_check import with_known_image
 
             spec = with_known_image(spec, self._environ)

@@ -6,6 +6,7 @@ decides what may be removed.
 """
 
 import logging
+import shutil
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -26,7 +27,7 @@ from trackside.jobs.scheduler import SchedulerSignal
 from trackside.jobs.start_supervisor import JobEnvironment
 from trackside.jobs.stored_data import Stored, is_removed, judged, remove, stored_by, uses
 from trackside.jobs.submit import withdraw
-from trackside.jobs.update_job import note, note_tags, tags_of
+from trackside.jobs.update_job import note, note_of, note_tags, note_text, tags_of
 from trackside.records import evaluator_process, pending_uploads
 from trackside.records.finding import RuleKey
 from trackside.records.host_processes import is_supervised, wake_supervisors
@@ -104,6 +105,11 @@ class LocalController(LocalSubmitter):
         note_tags(self._record(name), self._home, dict(put or {}), remove)
         self._scheduler_signal.notify(name)
         return tags_of(self._record(name))
+
+    def set_note(self, name: str, text: str) -> str:
+        self._check_may_change(name)
+        note_text(self._record(name), self._home, text)
+        return note_of(self._record(name))
 
     def update(self, name: str, update: Update) -> None:
         """Change a job. While it runs, its supervisors and the evaluator of its rules apply that
@@ -231,6 +237,10 @@ def delete(record: Record, home: Home, data: Iterable[Stored] = ()) -> None:
     if is_elsewhere or record.folder is not None:
         with suppress(FileNotFoundError):  # removed in between to free the disk
             withdraw(home.job(record.spec.name), home)
+    home.series_of(record.spec.name).unlink(missing_ok=True)
+    shutil.rmtree(home.figures_of(record.spec.name), ignore_errors=True)
+    for path in home.log_indexes_of(record.spec.name):
+        path.unlink(missing_ok=True)
 
 
 def _check_finished(record: Record) -> None:

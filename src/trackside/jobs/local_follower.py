@@ -2,14 +2,16 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
+from trackside.coordination.host_files import log_of
 from trackside.errors import DatabaseUnreachable, JobNotFound, StoreUnreachable
 from trackside.files import disk_space
 from trackside.jobs import follow
+from trackside.jobs.change_interval import ChangeInterval
 from trackside.jobs.follow import PollInterval, ReadHistory
 from trackside.jobs.local_reader import LocalReader
 from trackside.jobs.log_offsets import LogOffsets
@@ -18,11 +20,14 @@ from trackside.jobs.logs import LogLine, LogPosition, LogReader, SeenLogs
 from trackside.jobs.records import Record
 from trackside.jobs.rule_updates import Findings, RuleUpdates
 from trackside.records.journal import History, Journal
+from trackside.records.layout import JobFolder
 from trackside.records.rule_status import Evaluation
 
 logger = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.05
+LONGEST_SECONDS = 0.25
+"""Where changes of the journal and of the log are reported: until what else is new is seen."""
 FAR_SECONDS = 1.0
 """For a job of another home or other machines: each poll queries a database or a store."""
 RECONCILE_SECONDS = 1.0
@@ -94,10 +99,20 @@ class LocalFollower(LocalReader):
         """How to read the job's history, and how often. `JobNotFound` when there is none."""
         if self._is_here(name):
             near = JournalWatch(self._home.job(name).journal, partial(self._reconcile_job, name))
-            seconds = FAR_SECONDS if self._record(name).folder is None else POLL_SECONDS
-            return near.history, PollInterval(seconds, seconds)
+            record = self._record(name)
+            if record.folder is None:
+                return near.history, PollInterval(FAR_SECONDS, FAR_SECONDS)
+            files = partial(_files_of, record.folder, record.spec.hosts, near)
+            return near.history, ChangeInterval(POLL_SECONDS, LONGEST_SECONDS, files)
         far = _JobElsewhere(lambda: self._record(name).history)
         return far.history, PollInterval(FAR_SECONDS, FAR_SECONDS)
+
+
+def _files_of(folder: JobFolder, hosts: Iterable[str], watch: "JournalWatch") -> list[str]:
+    """The journal, and the logs of the attempt that runs."""
+    attempt = watch.history().attempt
+    logs = (log_of(folder, host, attempt) for host in hosts)
+    return [str(folder.journal), *map(str, logs)]
 
 
 class JournalWatch:

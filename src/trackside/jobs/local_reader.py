@@ -34,6 +34,7 @@ from trackside.settings import Settings
 
 if TYPE_CHECKING:
     from trackside.jobs.details import JobDetails
+    from trackside.jobs.index import Database
     from trackside.jobs.jobs import Jobs
     from trackside.jobs.logs import LogLine, SeenLogs
     from trackside.jobs.machine_resources import MachineResources
@@ -59,6 +60,10 @@ class LocalReader(RecordReader):
                 "%s was readable by other users (mode %04o); now it is not", self._home.root, mode
             )
         self._catalog = open_catalog(settings)
+
+    @property
+    def shared_database(self) -> "Database | None":
+        return self._catalog.database
 
     def jobs(self) -> "Jobs":
         from trackside.jobs.jobs import Jobs
@@ -95,9 +100,9 @@ class LocalReader(RecordReader):
     def names_starting(self, text: str) -> list[str]:
         return [row.name for row in self._catalog.select(Page(name_starts=text, limit=None))]
 
-    def record(self, name: str) -> Record:
-        """Spec and history as they are now, without reconciling the job."""
-        return self._record(name)
+    def record_of(self, row: JobSummary) -> Record:
+        """The same for a job that is listed: the index is not read again."""
+        return self._record(row.name, row)
 
     @property
     def owner(self) -> str:
@@ -131,7 +136,7 @@ class LocalReader(RecordReader):
 
         for row in rows:
             try:
-                record = self._record(row.name)
+                record = self.record_of(row)
                 yield details_of(record, read_metrics(record, self._home))
             except UNREADABLE as error:
                 logger.warning("job %s is left out: %s", row.name, error)
@@ -203,11 +208,11 @@ class LocalReader(RecordReader):
     def _is_here(self, name: str) -> bool:
         return self._folder(name).journal.exists()
 
-    def _record(self, name: str) -> Record:
+    def _record(self, name: str, listed: JobSummary | None = None) -> Record:
         try:
             found = read_folder(self._folder(name))
         except JobNotFound:
-            row = self._catalog.find(name)
+            row = listed or self._catalog.find(name)
         else:
             return found if found.spec.options.placement == LOCAL else self._current(found)
         if row is None:
@@ -228,7 +233,7 @@ class LocalReader(RecordReader):
     def _hosts_elsewhere(self, record: Record) -> "Mapping[str, HostRecord]":
         """Of a job that runs on other machines."""
         is_here = record.folder is not None or record.spec.options.placement == LOCAL
-        if is_here or record.history.state.is_final:
+        if is_here or record.history.state.is_final or record.unreachable:
             return {}
         from trackside.jobs.elsewhere import host_records
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from trackside.errors import InvalidSpec, Violation
 from trackside.jobs.local_reader import LocalReader
+from trackside.jobs.placement_traits import in_its_image
 from trackside.jobs.start_supervisor import JobEnvironment, Launcher
 from trackside.jobs.submit import Submission, anchored
 from trackside.placement.choose import UnknownPlacement, placement_class
@@ -57,7 +58,8 @@ class LocalSubmitter(LocalReader):
         files: Mapping[str, bytes] | None = None,
     ) -> None:
         self._check_placement(spec)
-        if spec.is_container:
+        spec = in_its_image(spec)
+        if spec.is_container and self._shares_files(spec):
             from trackside.jobs.container_check import with_image
 
             spec = with_image(spec, self._environ)
@@ -76,7 +78,7 @@ class LocalSubmitter(LocalReader):
 
     def _check_locations(self, spec: JobSpec, *, uploads_channels: bool) -> None:
         """Of a job whose hosts are other machines."""
-        from trackside.jobs.channel_upload import unreachable
+        from trackside.jobs.reachable_locations import unreachable
 
         wrong = unreachable(
             anchored(spec),
@@ -94,8 +96,19 @@ class LocalSubmitter(LocalReader):
             shares_files = placement_class(name).shares_files
         except UnknownPlacement as error:
             raise InvalidSpec([Violation("Trackside.Placement", name, str(error))]) from None
+        given = spec.options.placement_options
+        wrong = placement_class(name).wrong_options(given)
+        if found := [
+            Violation(f"Trackside.PlacementOptions.{option}", given[option], why)
+            for option, why in wrong
+        ]:
+            raise InvalidSpec(found)
         if not shares_files:
             self._check_locations(spec, uploads_channels=uploads_channels)
+        if not shares_files and spec.is_container:
+            from trackside.jobs.container_check import check_elsewhere
+
+            check_elsewhere(spec)
         if not shares_files and spec.options.in_place is not None:
             advice = f"is a folder of this machine, and {name} runs jobs on others; leave it out"
             raise InvalidSpec([Violation("Trackside.InPlace", spec.options.in_place, advice)])

@@ -151,7 +151,7 @@ class LocalStream:
         self._settled = settled
         self._may_hold = may_hold
         self._log = folder.log
-        self._times = _Times(folder.log_times)
+        self._times = LogTimes(folder.log_times)
         self._seen_size = -1
 
     def lines(self, *, whole: bool) -> Iterator[LogLine]:
@@ -258,7 +258,7 @@ class _Place:
         return line
 
 
-class _Times:
+class LogTimes:
     """When each part of the log was written, for increasing offsets.
 
     Reads the file of marks once, sequentially: a job of weeks has millions.

@@ -63,16 +63,21 @@ def amount(what: str, value: float) -> str:
 
 def capacity(setting: str, environ: Mapping[str, str]) -> MachineResources:
     """What jobs may use together: the machine's resources, unless the setting overrides them."""
+    return replace(machine(environ), **amounts_in(setting, _SETTING, setting))
+
+
+def amounts_in(text: str, variable: str, setting: str) -> dict[str, Any]:
+    """`cores=4,gpus=1` by name; `variable` and its whole value are for the error."""
     given: dict[str, Any] = {}
-    for part in filter(None, (part.strip() for part in setting.split(","))):
-        name, equals, value = (text.strip() for text in part.partition("="))
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, equals, value = (each.strip() for each in part.partition("="))
         if not equals or name not in _UNITS:
             raise InvalidSetting(
-                f"{_SETTING} = {setting!r}: {part!r} is not one of "
+                f"{variable} = {setting!r}: {part!r} is not one of "
                 "cores=NUMBER, memory_gb=NUMBER and gpus=NUMBER. Separate them by commas."
             )
-        given[name] = _number(name, value, setting)
-    return replace(machine(environ), **given)
+        given[name] = _number(name, value, f"{variable} = {setting!r}")
+    return given
 
 
 def machine(environ: Mapping[str, str]) -> MachineResources:
@@ -107,7 +112,5 @@ def _number(name: str, text: str, setting: str) -> float:
         value = -1
     least = 1 if name == "cores" else 0
     if not value >= least:
-        raise InvalidSetting(
-            f"{_SETTING} = {setting!r}: {text!r} is not a number of {name} from {least} on."
-        )
+        raise InvalidSetting(f"{setting}: {text!r} is not a number of {name} from {least} on.")
     return value

@@ -23,6 +23,7 @@ from trackside.jobs.start_supervisor import (
 )
 from trackside.jobs.submit import announced
 from trackside.records import evaluator_process, pending_uploads
+from trackside.records.death import Death, Evidence, cause_of
 from trackside.records.journal import History, Journal
 from trackside.records.layout import Home, JobFolder, JobKeys
 from trackside.records.owners import Submitter
@@ -76,7 +77,9 @@ def end(folder: JobFolder, home: Home, how: Secondary, message: str = "") -> His
     if not history.state.is_queued:
         return history
     pending_uploads.note(home, folder.root.name, keeps_files=True)
-    history = journal.try_move(how, only_from=Secondary.PENDING, message=message)
+    is_overdue = how is Secondary.MAX_WAIT_EXCEEDED
+    death = Death(cause=cause_of(Evidence(is_time_over=True))) if is_overdue else None
+    history = journal.try_move(how, only_from=Secondary.PENDING, message=message, death=death)
     if has_ended_waiting(history):
         try:
             keep_end(folder, home)

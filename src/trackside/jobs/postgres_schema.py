@@ -1,5 +1,5 @@
-"""Tables and migrations of the shared database: the index of jobs, and a team's access keys
-(`api/team_keys`).
+"""Tables and migrations of the shared database: the index of jobs, a team's access keys
+(`api/team_keys`), and what people have said about issues (`views/issue_states`).
 """
 
 from typing import Any
@@ -45,6 +45,12 @@ MIGRATIONS = (
     CREATE TABLE team_key (
         is_only BOOLEAN PRIMARY KEY DEFAULT TRUE CHECK (is_only),
         proof TEXT NOT NULL
+    );
+    """,
+    """
+    CREATE TABLE issue_states (
+        id TEXT COLLATE "C" PRIMARY KEY,
+        said TEXT NOT NULL
     );
     """,
 )

@@ -35,6 +35,7 @@ from trackside.placement.placement import Exited, Lost, Pending, PlacementAway, 
 from trackside.quick_dataclass import dataclass
 from trackside.records import evaluator_process, pending_uploads
 from trackside.records.attached_process import is_elsewhere as is_attached_elsewhere
+from trackside.records.death import Death, Evidence, Gone, cause_of
 from trackside.records.host_processes import is_supervised, script_lives, supervisor_lives
 from trackside.records.hosts import Phase
 from trackside.records.journal import Journal
@@ -244,7 +245,8 @@ class Reconciler:
             case GiveUp(seen=seen, reason=reason):
                 logger.error("job %s: %s", folder.root.name, reason)
                 pending_uploads.note(self.home, folder.root.name, keeps_files=True)
-                Journal(folder.journal).try_move(Secondary.FAILED, reason=reason)
+                death = Death(cause=cause_of(Evidence(gone=Gone.RECORD)), host=host)
+                Journal(folder.journal).try_move(Secondary.FAILED, reason=reason, death=death)
                 _sweep(folder, seen.attempt)
                 publish_journal(folder, self.home)
                 pending_uploads.forget(self.home, folder.root.name)

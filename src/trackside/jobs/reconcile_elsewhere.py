@@ -7,25 +7,48 @@ acts. A group whose lead is gone is placed anew as a whole, in the job's next at
 
 import logging
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from trackside.coordination.documents import LOST, STOP, StoredRequest
-from trackside.errors import JobBusy, JobError, ObjectNotFound
+from trackside.errors import ImageError, JobBusy, JobError, ObjectNotFound
 from trackside.files import durable
 from trackside.files.json_record import DamagedRecord
 from trackside.jobs.elsewhere import is_further, put_request
 from trackside.jobs.records import fetch, publish_journal, read_spec
 from trackside.jobs.revivals import MAX_REVIVALS, recent_revivals
-from trackside.jobs.start_supervisor import Launcher, locked, new_group, waiting_message
+from trackside.jobs.start_supervisor import (
+    Launcher,
+    death_at_start,
+    locked,
+    new_group,
+    waiting_message,
+)
 from trackside.jobs.submit import announced
 from trackside.placement.choose import UnknownPlacement
-from trackside.placement.placement import Exited, Lost, Pending, PlacementAway, Poll, Running
+from trackside.placement.placement import (
+    EndCause,
+    Ended,
+    Exited,
+    Lost,
+    Pending,
+    PlacementAway,
+    Poll,
+    Running,
+)
 from trackside.quick_dataclass import dataclass
-from trackside.records.journal import History, Journal, fold_lines
+from trackside.records.death import (
+    MOST_OF_INFRASTRUCTURE,
+    Death,
+    Evidence,
+    Gone,
+    MemoryKiller,
+    cause_of,
+)
+from trackside.records.journal import RETRY, History, Journal, fold_lines
 from trackside.records.layout import Home, JobFolder, JobKeys
-from trackside.records.placed import LOCAL, Placed
+from trackside.records.placed import LOCAL, Placed, PlacedHost
 from trackside.records.spec import JobSpec
 from trackside.records.status import Secondary, State, Status
 from trackside.system import boot_clock
@@ -60,16 +83,21 @@ class End:
 
     to: Secondary
     reason: str | None = None
+    death: Death | None = None
 
 
 Action = Place | End
 
 
 def decide(
-    state: State, placed: Placed | None, polls: Mapping[str, Poll], now: boot_clock.Moment
+    state: State,
+    placed: Placed | None,
+    polls: Mapping[str, Poll],
+    now: boot_clock.Moment,
+    earlier: Sequence[Death] = (),
 ) -> Action | None:
     """Acts only on proof: a lead that may be alive is left alone. Other hosts are the lead's
-    business."""
+    business. `earlier` attempts have ended by these."""
     if state.is_final or state.is_queued:
         return None
     if placed is not None and placed.started:
@@ -77,13 +105,44 @@ def decide(
         poll = polls.get(lead)
         if any(isinstance(each, Pending) for each in polls.values()):
             return None
+        if isinstance(poll, Ended):
+            return _ended(poll)
         if not isinstance(poll, Exited | Lost):
             return None
-        revivals, _ = recent_revivals(placed.hosts[lead], now)
-        if revivals >= MAX_REVIVALS:
-            return End(Secondary.FAILED, _given_up(lead, poll, revivals + 1))
+        if (count := _too_often(state, placed.hosts[lead], earlier, now)) is not None:
+            return End(Secondary.FAILED, _given_up(lead, poll, count), _death(poll, lead))
     is_stopping = state.status is Status.STOPPING or (placed is not None and placed.stop)
     return End(Secondary.STOPPED) if is_stopping else Place()
+
+
+def is_gone_for_sure(state: State, attempt: int, placed: Placed, lead: Poll | None) -> bool:
+    """Whether the engine has ended it, or its own last word was that it is interrupted."""
+    is_interrupted = state.secondary is Secondary.INTERRUPTED and attempt == placed.attempt
+    return isinstance(lead, Ended) or is_interrupted
+
+
+def _lead(placed: Placed, polls: Mapping[str, Poll]) -> Poll | None:
+    return polls.get(next(iter(placed.hosts)))
+
+
+def _too_often(
+    state: State, lead: PlacedHost, earlier: Sequence[Death], now: boot_clock.Moment
+) -> int | None:
+    """How often the group was lost, if that is too often. One that gave its machines back in order
+    was not lost in a row, however soon."""
+    lost = sum(each.cause.is_of_infrastructure for each in earlier)
+    if lost > MOST_OF_INFRASTRUCTURE:
+        return lost
+    revivals, _ = recent_revivals(lead, now)
+    is_in_order = state.secondary is Secondary.INTERRUPTED
+    return revivals + 1 if revivals >= MAX_REVIVALS and not is_in_order else None
+
+
+def _death(poll: Exited | Lost, lead: str) -> Death:
+    """The end of a lead whose job has not ended."""
+    gone = poll.gone or Gone.RECORD
+    memory = MemoryKiller.ENGINE if gone is Gone.MEMORY else ""
+    return Death(cause=cause_of(Evidence(gone=gone)), host=lead, memory=memory)
 
 
 def _given_up(lead: str, poll: Exited | Lost, count: int) -> str:
@@ -91,8 +150,24 @@ def _given_up(lead: str, poll: Exited | Lost, count: int) -> str:
     return f"InternalServerError: the supervisor of {lead} was lost {count} times in a row: {how}"
 
 
-def _why(poll: Exited | Lost) -> str:
-    return poll.why if isinstance(poll, Lost) else "it exited before the job had ended"
+def _why(poll: Exited | Ended | Lost) -> str:
+    return poll.why or "it exited before the job had ended"
+
+
+def _ended(poll: Ended) -> End:
+    match poll.cause:
+        case EndCause.CANCELLED:
+            return End(Secondary.STOPPED)
+        case EndCause.TIME_LIMIT:
+            death = Death(cause=cause_of(Evidence(is_time_over=True)))
+            return End(Secondary.MAX_RUNTIME_EXCEEDED, death=death)
+        case EndCause.OUT_OF_MEMORY:
+            killer = MemoryKiller.ENGINE
+            death = Death(cause=cause_of(Evidence(memory=killer)), memory=killer)
+            return End(Secondary.FAILED, f"AlgorithmError: out of memory: {poll.why}", death)
+        case EndCause.IMAGE:
+            death = Death(cause=cause_of(Evidence(error=ImageError.code)))
+            return End(Secondary.FAILED, f"ClientError: {poll.why}", death)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,20 +204,22 @@ class GroupReconciler:
             history = update_journal(self.folder, self.spec, self.home)
             placed = Placed.read(self.folder)
             polls = {} if placed is None else self.launcher.poll(placed)
-            action = decide(history.state, placed, polls, boot_clock.now())
+            if any(isinstance(each, Ended) for each in polls.values()):
+                history = update_journal(self.folder, self.spec, self.home)  # its last word
+            earlier = history.earlier_deaths
+            action = decide(history.state, placed, polls, boot_clock.now(), earlier)
             if placed is not None and not history.state.is_final:
                 self._say_why_it_waits(polls)
                 self._report_lost(placed, polls)
                 if self._ignores_stop(placed):
                     action = End(Secondary.STOPPED)
-                elif action is not None and self._may_live(placed):
+                elif action is not None and self._may_live(placed, _lead(placed, polls), history):
                     return
             match action:
-                case End(to=to, reason=reason):
-                    self._free(placed)
-                    self._end(to, reason)
+                case End():
+                    self._end_without(placed, action)
                 case Place():
-                    self._place(placed, history)
+                    self._place(placed, history, polls)
 
     @property
     def _is_of_host(self) -> bool:
@@ -161,8 +238,7 @@ class GroupReconciler:
             if history.state.is_final or (placed is not None and placed.stop):
                 return history
             if all(isinstance(each, Pending) for each in polls.values()):
-                self._free(placed)
-                self._end(Secondary.STOPPED, None)
+                self._withdraw(placed)
                 return Journal(self.folder.journal).read()
             assert placed is not None
             request = StoredRequest(id="stop", what=STOP)
@@ -177,7 +253,8 @@ class GroupReconciler:
             return True
         if any(isinstance(each, Running | Pending) for each in self.launcher.poll(placed).values()):
             return False
-        self._free(placed)
+        with suppress(PlacementAway):  # it has ended all the same
+            self._free(placed)
         return True
 
     def _answered(self, history: History) -> History:
@@ -222,7 +299,7 @@ class GroupReconciler:
         the lead does."""
         lead = next(iter(placed.hosts))
         for host, poll in polls.items():
-            if host == lead or not isinstance(poll, Exited | Lost):
+            if host == lead or not isinstance(poll, Exited | Ended | Lost):
                 continue
             request = StoredRequest(f"lost-{placed.epoch}-{host}", LOST, host, {"why": _why(poll)})
             key = f"{request.id} of {self.spec.name}"
@@ -234,9 +311,11 @@ class GroupReconciler:
         placed = Placed.read(self.folder)
         return self.spec.options.placement if placed is None else placed.placement
 
-    def _may_live(self, placed: Placed) -> bool:
+    def _may_live(self, placed: Placed, lead: Poll | None, history: History) -> bool:
         """Whether the lead gives signs of life though the placement says that it is gone: it may
         have been started again on its machine. A lead that never gave any is gone."""
+        if is_gone_for_sure(history.state, history.attempt, placed, lead):
+            return False
         content = lead_beat(self.spec, self.home, placed.epoch) if placed.started else None
         if content is None:
             return False
@@ -246,7 +325,7 @@ class GroupReconciler:
             return True
         return time.monotonic() - last.seen_at < SILENT_SECONDS
 
-    def _place(self, placed: Placed | None, history: History) -> None:
+    def _place(self, placed: Placed | None, history: History, polls: Mapping[str, Poll]) -> None:
         journal = Journal(self.folder.journal)
         try:
             if placed is None or not placed.started:
@@ -256,6 +335,7 @@ class GroupReconciler:
             logger.warning("job %s: its lead is gone; placing another group", self.spec.name)
             self._free(placed)
             if history.attempt <= placed.attempt:
+                self._note_death(journal, history, polls.get(next(iter(placed.hosts))))
                 journal.try_move(Secondary.RESTARTING)
                 history = journal.try_move(Secondary.STARTING, attempt=history.attempt + 1)
             following = replace(self._next(placed), attempt=history.attempt)
@@ -263,7 +343,15 @@ class GroupReconciler:
         except PlacementAway as error:
             journal.say(waiting_message(self.spec.options.placement, str(error)))
         except JobError as error:
-            self._end(Secondary.FAILED, f"InternalServerError: {error}")
+            reason = f"InternalServerError: {error}"
+            self._end(End(Secondary.FAILED, reason, death_at_start(error)))
+
+    def _note_death(self, journal: Journal, history: History, lead: Poll | None) -> None:
+        """Unless the lead has noted it itself. How long it ran is not known here."""
+        is_noted = any(each.attempt == history.attempt for each in history.earlier_deaths)
+        if isinstance(lead, Exited | Lost) and not is_noted:
+            death = _death(lead, self.spec.hosts[0])
+            journal.note(RETRY, attempt=history.attempt, reason=_why(lead), **death.line)
 
     def _next(self, placed: Placed | None) -> Placed:
         """Its epoch is another even if the last one may not have been started: the process that
@@ -278,16 +366,35 @@ class GroupReconciler:
         following = group.with_host(lead, marked) if placed.started else group
         return replace(following, epoch=placed.epoch + 1, attempt=placed.attempt)
 
+    def _withdraw(self, placed: Placed | None) -> None:
+        try:
+            self._free(placed)
+        except PlacementAway as error:
+            name = self._placement_name()
+            raise JobError(
+                f"{name} does not answer, and the job still waits there: {error}"
+            ) from error
+        self._end(End(Secondary.STOPPED))
+
+    def _end_without(self, placed: Placed | None, end: End) -> None:
+        """Tried again later while the engine is away."""
+        try:
+            self._free(placed)
+        except PlacementAway as error:
+            logger.warning("job %s: what it holds is not freed yet: %s", self.spec.name, error)
+            return
+        self._end(end)
+
     def _free(self, placed: Placed | None) -> None:
         """What is left of the group, and what it holds."""
         if placed is not None:
             self.launcher.stop(placed, force=True)
 
-    def _end(self, to: Secondary, reason: str | None) -> None:
+    def _end(self, end: End) -> None:
         journal = Journal(self.folder.journal)
-        if to is Secondary.STOPPED:
+        if end.to is Secondary.STOPPED:
             journal.try_move(Secondary.STOPPING)
-        journal.try_move(to, reason=reason)
+        journal.try_move(end.to, reason=end.reason, death=end.death)
         publish_journal(self.folder, self.home)
 
 

@@ -26,6 +26,10 @@ class RecordReader(ABC):
     def _record(self, name: str) -> Record:
         """Spec and history as they are now. `JobNotFound` when there is none."""
 
+    def record(self, name: str) -> Record:
+        """Spec and history as they are now, without reconciling the job."""
+        return self._record(name)
+
     def findings(self, name: str) -> "list[Finding]":
         from trackside.jobs.rule_updates import RuleUpdates
 

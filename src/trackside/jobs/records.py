@@ -22,6 +22,7 @@ from trackside.files import damaged_files
 from trackside.files.json_record import DamagedRecord, parsed_object
 from trackside.files.permissions import private_opener
 from trackside.jobs.masked_request import masked_environment
+from trackside.jobs.unreachable_stores import asked_once
 from trackside.quick_dataclass import dataclass
 from trackside.records import notify_targets
 from trackside.records.evaluator_process import all_evaluations, first_evaluations
@@ -58,6 +59,9 @@ class Record:
     stopped_rules: frozenset[RuleKey] = frozenset()
     """Rules that were requested to stop."""
     submitter: Submitter = Submitter()
+    unreachable: str = ""
+    """Why the store could not be asked about a job on other machines: this is what was known here
+    last."""
 
 
 def read_folder(folder: JobFolder) -> Record:
@@ -128,7 +132,7 @@ def read_metrics(record: Record, home: Home) -> JobMetrics:
     """The totals of the job's metrics; an unreadable file is left out."""
     of_hosts = []
     switched_off: dict[str, str] = {}
-    for host in record.spec.hosts:
+    for host in () if record.unreachable else record.spec.hosts:
         try:
             where, data = _metrics_file(record, host, home)
         except (ObjectNotFound, FileNotFoundError):
@@ -236,5 +240,7 @@ def _bytes(request: Mapping[str, Any]) -> bytes:
 
 
 def fetch(uri: str, home: Home) -> bytes:
-    location = locate_object(uri, home=home.root)
-    return location.store.get(location.key)
+    """A small object that somebody waits for: `StoreUnreachable` within seconds."""
+    location = locate_object(uri, home=home.root, hurried=True)
+    with asked_once(location.store):
+        return location.store.get(location.key)

@@ -1,43 +1,18 @@
 """The resources a job needs: as requested explicitly, or by its instance type."""
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TypeVar
 
 from trackside.errors import Violation
+from trackside.jobs.instance_types import of_type
 from trackside.jobs.machine_resources import MachineResources
 from trackside.placement.choose import UnknownPlacement, placement_class
 from trackside.records.placed import LOCAL as LOCAL_PLACEMENT
 from trackside.records.spec import PRIORITY_TAG, JobSpec, Options
 
-T = TypeVar("T")
-
-LOCAL = MachineResources(cores=1)
-"""For a type without a size, such as `local`."""
-
-_TYPE = re.compile(r"ml\.([a-z]+\d[a-z0-9]*)(?:-[a-z0-9]+)*\.(\d*)(medium|large|xlarge|metal)")
-_CORES = {"medium": 1, "large": 2, "xlarge": 4, "metal": 96}
-_GB_PER_CORE = {
-    "c": 2,
-    "r": 8,
-    "p2": 15.25,
-    "p3": 7.625,
-    "p3dn": 8,
-    "p4": 12,
-    "p5": 32 / 3,
-    "g6e": 8,
-}
-"""By family prefix, the longest match; 4 for all others. From AWS's tables."""
-_GPUS = {
-    "p2": {1: 1, 8: 8, 16: 16},
-    "p3": {2: 1, 8: 4, 16: 8},
-    "p3dn": {24: 8},
-    "p4": {24: 8},
-    "p5": {4: 1, 48: 8},
-    "g": {12: 4, 24: 4, 48: 8},
-}
-"""GPUs by size `Nxlarge`, where there is not exactly one."""
+_LEFT_BY_SYSTEM = 0.9
+"""AWS's own clusters offer Slurm's jobs 95 % of the memory that an instance is sold with; others
+may keep more."""
 
 
 def needs_of(spec: JobSpec) -> MachineResources:
@@ -53,6 +28,15 @@ def needs_of_hosts(spec: JobSpec) -> list[MachineResources]:
     for instance_type, count in hosts:
         needs += [_of_host(instance_type, spec.options)] * count
     return needs
+
+
+def needs_at_engine(spec: JobSpec) -> list[MachineResources]:
+    """Of each host, where an engine gives machines as a whole: not all the memory of an instance
+    type, of which its own operating system takes some."""
+    if spec.options.memory_gb is not None:
+        return needs_of_hosts(spec)
+    needs = needs_of_hosts(spec)
+    return [replace(each, memory_gb=each.memory_gb * _LEFT_BY_SYSTEM) for each in needs]
 
 
 def is_counted(spec: JobSpec) -> bool:
@@ -123,31 +107,3 @@ def _of_host(instance_type: str, options: Options) -> MachineResources:
         known.memory_gb if options.memory_gb is None else options.memory_gb,
         known.gpus if options.gpus is None else options.gpus,
     )
-
-
-def is_possible(instance_type: str) -> bool:
-    """Whether AWS could offer it: a family with its generation, and a size (`ml.p5.48xlarge`).
-
-    Not whether it does: there are new ones every year. Other prefixes than `ml.` are ours.
-    """
-    return not instance_type.startswith("ml.") or _TYPE.fullmatch(instance_type) is not None
-
-
-def of_type(instance_type: str) -> MachineResources:
-    if instance_type == "local_gpu":
-        return MachineResources(cores=1, gpus=1)
-    match = _TYPE.fullmatch(instance_type)
-    if match is None:
-        return LOCAL
-    family, multiple, size = match[1], int(match[2] or 1), match[3]
-    cores = _CORES[size] * multiple
-    memory = cores * _longest(_GB_PER_CORE, family, 4)
-    gpus = 0
-    if family[0] in "pg" and size == "xlarge":
-        gpus = _longest(_GPUS, family, {}).get(multiple, 1)
-    return MachineResources(cores, memory, gpus)
-
-
-def _longest(table: Mapping[str, T], family: str, default: T) -> T:
-    fitting = [start for start in table if family.startswith(start)]
-    return table[max(fitting, key=len)] if fitting else default

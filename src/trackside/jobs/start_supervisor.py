@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 
 from trackside.coordination.host_files import files_of
 from trackside.errors import JobError, JobFailed, StorageError
+from trackside.files import disk_space
 from trackside.files.permissions import make_folder
-from trackside.jobs.resource_request import needs_of_hosts
+from trackside.jobs.resource_request import needs_at_engine
 from trackside.placement.choose import UnknownPlacement, placement_named
 from trackside.placement.placement import (
     Group,
@@ -27,6 +28,7 @@ from trackside.placement.placement import (
     Unknown,
 )
 from trackside.quick_dataclass import dataclass
+from trackside.records.death import Death, Evidence, cause_of
 from trackside.records.journal import Journal
 from trackside.records.layout import JobFolder, JobKeys
 from trackside.records.placed import Placed, PlacedHost
@@ -126,7 +128,7 @@ class Launcher:
         placement: Placement,
     ) -> Group:
         is_here = placement.shares_files
-        needs = dict(zip(spec.hosts, needs_of_hosts(spec), strict=True))
+        needs = dict(zip(spec.hosts, needs_at_engine(spec), strict=True))
         given = self._given(spec.name)
         requests = []
         for name in names:
@@ -152,6 +154,9 @@ class Launcher:
             hosts=tuple(requests),
             command=tuple(self.command) if is_here else (placement.python, *_SUPERVISOR),
             environment={**self.environment, **given} if is_here else {},
+            grace_seconds=spec.options.grace_seconds,
+            options=spec.options.placement_options,
+            image=spec.image,
             bundle="" if is_here else self._bundle(folder, spec, placed, given).to_json(),
         )
 
@@ -190,7 +195,8 @@ def _taken_epoch(folder: JobFolder, spec: JobSpec, placed: Placed) -> int:
     uri = JobKeys.of(spec).epoch
     try:
         place = locate_object(uri, home=home, hurried=True)
-        return epoch.take(place, next(iter(placed.hosts.values())).nonce).epoch
+        nonce = next(iter(placed.hosts.values())).nonce
+        return epoch.take(place, nonce, is_first=placed.epoch == 1).epoch
     except StorageError as error:
         raise PlacementAway(f"its storage: {error}") from error
 
@@ -219,8 +225,18 @@ def start_all(launcher: Launcher, folder: JobFolder, spec: JobSpec) -> None:
         Journal(folder.journal).say(waiting_message(spec.options.placement, str(error)))
     except JobError as error:
         reason = f"InternalServerError: {error}"
-        Journal(folder.journal).try_move(Secondary.FAILED, reason=reason)
+        death = death_at_start(error)
+        Journal(folder.journal).try_move(Secondary.FAILED, reason=reason, death=death)
         raise JobFailed(folder.root.name, reason) from error
+
+
+def death_at_start(error: JobError) -> Death:
+    """Of a job whose group could not be started: an engine refuses what it asks for by a
+    `ValueError`; anything else is no fault of the job's."""
+    given = error.__cause__
+    code = "invalid_spec" if isinstance(given, ValueError) else error.code
+    is_full = given is not None and disk_space.takes_nothing(given)
+    return Death(cause=cause_of(Evidence(error=code, is_disk_full=is_full)))
 
 
 def waiting_message(placement: str, why: str) -> str:

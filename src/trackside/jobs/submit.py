@@ -31,6 +31,7 @@ from trackside.files.permissions import make_folder
 from trackside.jobs import curve_claims
 from trackside.jobs.channel_check import check_channels
 from trackside.jobs.machine_resources import MachineResources
+from trackside.jobs.reachable_locations import is_of_this_machine
 from trackside.jobs.records import has_source, publish_spec, read_spec, spec_bytes
 from trackside.jobs.resource_request import is_counted, needs_of
 from trackside.jobs.start_supervisor import (
@@ -73,7 +74,7 @@ class Submission:
 
     def submit(self) -> None:
         """Its supervisors run when this returns."""
-        if self.uploads_channels:
+        if self.uploads_channels and any(is_of_this_machine(each.uri) for each in self.spec.inputs):
             self._check()
             with _uploaded_channels(self.spec, self.home) as spec:
                 replace(self, spec=spec, uploads_channels=False).submit()

@@ -39,7 +39,7 @@ class TeamCatalog:
     def __init__(self, home: Home, database: Postgres) -> None:
         self.home = home
         self._local = Catalog(home)
-        self._database = database
+        self.database = self._database = database
         self._index = Index(database)
         self._published: dict[str, JobSummary] = {}
         """What the database knows of the jobs that may yet change, or did a moment ago."""

@@ -1,12 +1,13 @@
-"""Changes a job after its submission, including its tags; `records/job_updates.py` has what else
-can change.
+"""Changes a job after its submission, including its tags and its note.
 
 `job.json` is the request and never changes; changes are notes in the journal, in order.
+`records/job_updates.py` has what else can change.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from trackside.errors import InputError
 from trackside.files import damaged_files
 from trackside.files.json_record import DamagedRecord
 from trackside.files.json_record import record as make
@@ -15,7 +16,9 @@ from trackside.quick_dataclass import dataclass
 from trackside.records.journal import LOCK_SECONDS, Journal
 from trackside.records.layout import Home
 
+MOST_NOTE_CHARACTERS = 4000
 _TAGS = "tags"
+_NOTE = "note"
 
 
 def tags_of(record: Record) -> dict[str, str]:
@@ -38,6 +41,22 @@ def tags_of(record: Record) -> dict[str, str]:
 class _Tags:
     put: dict[str, str]
     removed: list[str]
+
+
+def note_of(record: Record) -> str:
+    """The free text that somebody wrote about the job; empty without one."""
+    texts = (note.get("text") for note in record.history.notes if note.get("what") == _NOTE)
+    return next((text for text in reversed([*texts]) if isinstance(text, str)), "")
+
+
+def note_text(record: Record, home: Home, text: str) -> None:
+    """`InputError` for one that is too long."""
+    if len(text) > MOST_NOTE_CHARACTERS:
+        raise InputError(
+            f"The note of job {record.spec.name!r} would have {len(text):,} characters; at most "
+            f"{MOST_NOTE_CHARACTERS:,} are stored. Shorten it."
+        )
+    note(record, home, _NOTE, text=text)
 
 
 def note_tags(record: Record, home: Home, put: Mapping[str, str], removed: Sequence[str]) -> None:

@@ -75,6 +75,10 @@ class LocalPlacement(Placement):
     def interface(self, handle: Handle) -> str:
         return loopback_interface()
 
+    def offers(self) -> list[str]:
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e9
+        return [f"this machine: {os.cpu_count()} cores, {memory:.0f} GB"]
+
     def stop(self, handle: Handle, *, host: str | None = None, force: bool = False) -> None:
         for name, identity in _identities(handle).items():
             if host in (None, name):

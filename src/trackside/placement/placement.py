@@ -4,12 +4,14 @@ A placement is asked for all hosts of a job at once, and starts all of them or n
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import field
+from enum import Enum
 from pathlib import Path
 from typing import ClassVar
 
 from trackside.quick_dataclass import dataclass
+from trackside.records.death import Gone as Gone
 from trackside.records.placed import Handle as Handle
 
 
@@ -47,6 +49,12 @@ class Group:
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     """The supervisor's whole environment where files are shared. Elsewhere it is empty: hosts have
     one of their own, and what the job needs is in the bundle."""
+    grace_seconds: int = 120
+    """What the scripts need to end."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """What the job asks of this engine, in the engine's words."""
+    image: str = ""
+    """For placements that run images: the job's."""
     bundle: str = field(default="", repr=False)
     """For hosts that share no files: to be passed to each as TRACKSIDE_GROUP, or as a private file
     that TRACKSIDE_GROUP_FILE names. It has secrets."""
@@ -69,6 +77,29 @@ class Running:
 class Exited:
     code: int | None
     """None when it is gone and its exit code was not collected."""
+    why: str = ""
+    """In the engine's words, where it has any."""
+    gone: Gone | None = None
+    """What the end of a supervisor that should be running is due to; None where only it is gone."""
+
+
+class EndCause(Enum):
+    CANCELLED = "cancelled"
+    """Somebody ended it by the engine's own commands: the job is stopped."""
+    TIME_LIMIT = "time limit"
+    """The engine's own, not the job's."""
+    OUT_OF_MEMORY = "out of memory"
+    IMAGE = "image"
+    """It cannot be had, or not be started."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The engine has ended the group: nothing of it runs, and another one would be no answer."""
+
+    cause: EndCause
+    why: str
+    """In the engine's words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +107,9 @@ class Lost:
     """Its machine is gone, and the supervisor with it."""
 
     why: str
+    gone: Gone = Gone.MACHINE
+    """`Gone.TAKEN` where the engine says that others have the machine, `Gone.ENGINE` where the
+    engine itself has lost it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +119,7 @@ class Unknown:
     reason: str
 
 
-Poll = Pending | Running | Exited | Lost | Unknown
+Poll = Pending | Running | Exited | Ended | Lost | Unknown
 
 
 class PlacementAway(Exception):
@@ -109,10 +143,37 @@ class Placement(ABC):
     schedules: ClassVar[bool] = False
     """Whether it queues groups itself: then they do not count against this machine's capacity."""
 
+    takes_address: ClassVar[bool] = False
+    """Whether a name such as `slurm:user@login` or `ray:host:6379` says where the engine is."""
+    runs_images: ClassVar[bool] = False
+    """Whether the engine itself runs the job's image, which every job needs then: the supervisor is
+    in the container, and the script is a process beside it."""
+    caution: ClassVar[str] = ""
+    """A clause for everybody who asks for it, without a full stop; empty if there is nothing to
+    say."""
+
+    def __init__(self, where: str = "") -> None:
+        self.where = where
+
+    @classmethod
+    def is_here(cls) -> bool:
+        """Whether this machine has what it takes to ask the engine, seen without asking it."""
+        return True
+
+    @classmethod
+    def wrong_options(cls, options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+        """Of the options that a job gives, those that cannot be: each with the reason."""
+        for name in options:
+            yield name, f"is no option of {cls.name}; it has none"
+
     @property
     def python(self) -> str:
         """The interpreter with Trackside on the hosts; not asked where files are shared."""
         return "python3"
+
+    def expect(self) -> None:  # noqa: B027 most have nothing to begin
+        """A group will probably be started soon: what takes time and changes nothing may begin.
+        Never raises, nor waits."""
 
     @abstractmethod
     def start(self, group: Group) -> Handle:
@@ -132,7 +193,13 @@ class Placement(ABC):
     def interface(self, handle: Handle) -> str:
         """The network interface between the hosts; empty for the one that has the address."""
 
+    def offers(self) -> list[str]:
+        """What there is and what of it is free, a line each, for people. `PlacementAway` when it
+        cannot be asked, `ValueError` when it is not set up here."""
+        return []
+
     @abstractmethod
     def stop(self, handle: Handle, *, host: str | None = None, force: bool = False) -> None:
         """Ask the supervisors once to end, or kill them; all, or one host's. One that is already
-        gone is a success. A forced stop of all frees what the group holds."""
+        gone is a success. A forced stop of all frees what the group holds. `PlacementAway` when
+        the engine cannot be asked now."""

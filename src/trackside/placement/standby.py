@@ -61,7 +61,8 @@ _ready: Standby | None = None
 
 
 def prepare(module: str) -> None:
-    """Fork what will run `python -P -m MODULE`, where that is safe; else do nothing."""
+    """Fork what will run `python -P -m MODULE`, where that is safe; else do nothing. What that
+    loads is its `program`."""
     global _ready
     if _ready is None and _has_one_thread():
         _ready = _forked(module)
@@ -115,7 +116,7 @@ def _stand_by(module: str, order: int, replier: int) -> NoReturn:
         del sys.path[0]  # a file there could stand in for a module of the supervisor's
     code = 1
     try:
-        program = import_module(f"{module}.__main__")
+        program = import_module(f"{module}.program")
         with open(_FIRST_OWN, "rb") as pipe:
             given = _read(pipe.read())
         if given is not None:

@@ -8,10 +8,10 @@ and how its run ended, in the host's folder, for the supervisor and for readers 
 import os
 import signal
 import time
-from dataclasses import dataclass
 
 from trackside.files import damaged_files, durable
 from trackside.files.permissions import make_folder
+from trackside.quick_dataclass import dataclass
 from trackside.records.layout import HostFolder
 from trackside.system import processes
 from trackside.system.processes import Identity

@@ -25,7 +25,7 @@ from trackside.records.rule_status import (
     write_evaluations,
 )
 from trackside.records.spec import JobSpec, RuleConfiguration
-from trackside.system import processes
+from trackside.system import process_table, processes
 
 MAX_STARTS = 6
 """How often one that keeps dying is started before its rules end in `Error`."""
@@ -130,6 +130,13 @@ def kill(rules: RulesFolder) -> None:
     identity = damaged_files.read(processes.Identity, rules.evaluator)
     if identity is not None:
         processes.send_signal(identity, signal.SIGKILL)
+
+
+def wake(rules: RulesFolder) -> None:
+    """Have it look at the job now; one that cannot be reached does a little later."""
+    identity = damaged_files.read(processes.Identity, rules.evaluator)
+    if identity is not None:
+        processes.send_signal(identity, process_table.WAKE_SIGNAL)
 
 
 def may_live(rules: RulesFolder) -> bool:

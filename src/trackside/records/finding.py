@@ -42,6 +42,9 @@ class Finding:
     tensor: str = ""
     subject: str = ""
     """Which of several things that may begin at the same step: a token, another trial."""
+    line: str = ""
+    """`train.py:31`, if reading the script shows the same fault there; filled in by the evaluator.
+    """
     value: float | None = None
     threshold: float | None = None
     time: Moment = 0.0

@@ -34,6 +34,11 @@ class GroupRecord:
     epoch: int = 1
     """How many groups were placed for the job, with this one."""
     shares_files: bool = True
+    ends_at: float = 0.0
+    """When the engine ends the group, in seconds since 1970; 0 if it sets no limit."""
+    notice: str = ""
+    """The file that says, from the engine's notice on, of which host it takes the machine back;
+    empty where the notice is only a signal."""
 
     @property
     def is_one_machine(self) -> bool:

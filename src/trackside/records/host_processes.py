@@ -44,8 +44,9 @@ def is_supervised(folder: JobFolder) -> bool:
 
 
 def wake_supervisors(folder: JobFolder) -> None:
-    """Have them read the journal now; one that cannot be reached reads it a little later."""
-    for record in folder.supervisors():
+    """Have them, and the evaluator of the job's rules, read the journal now; one that cannot be
+    reached reads it a little later."""
+    for record in (*folder.supervisors(), folder.rules.evaluator):
         if (identity := damaged_files.read(Identity, record)) is not None:
             processes.send_signal(identity, process_table.WAKE_SIGNAL)
 

@@ -81,6 +81,11 @@ class HostRecord:
     """The same by a clock that is common to the hosts of one machine, and to no others."""
     lost: str = ""
     """Why there is no exit code although the script is gone, without being at fault."""
+    cause: str = ""
+    """Of its end, if that went wrong: a `death.Cause`. A text, as a later version may have others.
+    """
+    memory: str = ""
+    """Who killed its script for lack of memory, if anybody: a `death.MemoryKiller`."""
     failure: str = ""
     """The text for FailureReason, with its category, when this host's part went wrong."""
     unsent: str = ""

@@ -28,6 +28,7 @@ from trackside.files.json_record import (
     record,
 )
 from trackside.quick_dataclass import dataclass
+from trackside.records.death import Cause, Death
 from trackside.records.layout import FORMAT
 from trackside.records.status import FIRST, MESSAGES, Secondary, State, Status, can_follow
 from trackside.system import boot_clock, process_table
@@ -36,7 +37,8 @@ from trackside.system.run_as import Choice
 SUBMITTED = "submitted"
 """The note of who submitted a job; `owners` reads it."""
 RETRY = "retry"
-"""The note of an attempt that is followed by another: why, and how long its script ran."""
+"""The note of an attempt that is followed by another: its cause, why in words, and how long its
+script ran."""
 RUN_AS = "run_as"
 """The note of which user runs the job's script, written before it starts: it stays the same
 for every restart."""
@@ -82,6 +84,8 @@ class History:
     stopping_rule: str = ""
     """The configuration of the rule that stopped it; empty when a user did, or it was not stopped.
     """
+    death: Death | None = None
+    """Of the last attempt, once the job has ended; None if it completed or was stopped."""
     is_patchy: bool = field(default=False, compare=False)
     """Lines are missing or damaged since the last move, so there may have been other moves."""
     format: int = field(default=1, compare=False)
@@ -131,6 +135,18 @@ class History:
             if note.get("what") == RETRY:
                 ran.setdefault(note.get("attempt", 1), float(note.get("seconds", 0.0)))
         return sum(ran.values())
+
+    @property
+    def earlier_deaths(self) -> tuple[Death, ...]:
+        """Of the attempts that were followed by another; the first note of each counts, and one
+        from before causes were recorded counts as the job's own."""
+        found: dict[int, Death] = {}
+        for note in self.notes:
+            if note.get("what") == RETRY:
+                number = note.get("attempt", 1)
+                death = Death.of_line(note, number) or Death(cause=Cause.SIGNAL, attempt=number)
+                found.setdefault(number, death)
+        return tuple(found.values())
 
     @property
     def run_as(self) -> Choice:
@@ -197,16 +213,24 @@ class Journal:
         return self._append(event)
 
     def try_move(
-        self, to: Secondary, *, only_from: Secondary | None = None, **details: Any
+        self,
+        to: Secondary,
+        *,
+        only_from: Secondary | None = None,
+        death: Death | None = None,
+        **details: Any,
     ) -> History:
-        """Make the move if it may follow now; either way return the job's history."""
+        """Make the move if it may follow now; either way return the job's history. `death`: of an
+        end that is neither by success nor by a stop."""
         with self._locked() as descriptor:
             history = self.read()
             if only_from not in (None, history.state.secondary):
                 return history
             if not can_follow(history.state, to, unseen=history.is_patchy):
                 return history
-            return self._write(descriptor, history, _line("status", secondary=to, **details))
+            died = {} if death is None else death.line
+            line = _line("status", secondary=to, **details, **died)
+            return self._write(descriptor, history, line)
 
     def say(self, message: str) -> None:
         """Change the current status's message in place; does nothing when the job has ended."""
@@ -443,6 +467,7 @@ def _fold_move(history: History, event: dict[str, Any]) -> History:
         transitions=(*history.transitions[:-1], ended, entered),
         queued=boot_clock.Moment.from_record(since) if since else history.queued,
         failure_reason=event.get("reason") if state.status is Status.FAILED else None,
+        death=Death.of_line(event, attempt) if state.is_final else None,
         stopping_rule=event.get("rule") or history.stopping_rule,
         is_patchy=False,
     )

@@ -15,6 +15,8 @@ from trackside.files.script_folder import ScriptFolder
 from trackside.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from trackside.records.spec import JobSpec
 
 ML = "/opt/ml"
@@ -54,7 +56,7 @@ class Home:
         Returns its previous mode; None when it was restricted already, or belongs to another user.
         """
         parts = (self.jobs, self.buckets, self.overlays, self.server.root, self.index)
-        for part in (*parts, self.profiles):
+        for part in (*parts, self.job_table, self.profiles):
             if not part.is_symlink():  # a location that the user chose
                 permissions.close_to_others(part)
         if not self.root.is_dir() or self.root in (Path.home(), Path("/")):
@@ -73,6 +75,49 @@ class Home:
     @property
     def index(self) -> Path:
         return self.root / "index.sqlite"
+
+    @property
+    def cache(self) -> Path:
+        """What is made again if it is missing: it may be removed at any time."""
+        return self.root / "cache"
+
+    @property
+    def packages(self) -> Path:
+        """Trackside, packed for machines that have none of it: `placement/travelling_package`."""
+        return self.cache / "packages"
+
+    @property
+    def job_table(self) -> Path:
+        """What the table of jobs shows of those that have ended: `views/row_cache`."""
+        return self.cache / "job-table.sqlite"
+
+    @property
+    def series(self) -> Path:
+        """Curves as columns, a file for each job: `curves/series_store`."""
+        return self.cache / "series"
+
+    def series_of(self, job: str) -> Path:
+        return self.series / f"{job}.series"
+
+    def figures_of(self, job: str) -> Path:
+        """Figures of a finished job's tensors: `views/kept_figures`."""
+        return self.cache / "figures" / safe_name(job)
+
+    @property
+    def issue_states(self) -> Path:
+        """Which issues people have called fixed or muted: a line each, the last of an issue
+        counts."""
+        return self.root / "issue-states.jsonl"
+
+    @property
+    def issue_states_lock(self) -> Path:
+        """Held while a line is added to it."""
+        return self.root / "issue-states.lock"
+
+    @property
+    def issues_cache(self) -> Path:
+        """What the rules found in jobs that have ended: `views/findings_cache`."""
+        return self.cache / "issues.sqlite"
 
     @property
     def buckets(self) -> Path:
@@ -99,8 +144,25 @@ class Home:
         return self.root / "ending"
 
     @property
+    def log_indexes(self) -> Path:
+        """A folder for where the lines of finished jobs' logs are: `views/open_logs`."""
+        return self.cache / "logs"
+
+    def log_index(self, job: str, host: str, attempt: int) -> Path:
+        return self.log_indexes / f"{safe_name(job)}_{safe_name(host)}_{attempt}.json"
+
+    def log_indexes_of(self, job: str) -> "Iterator[Path]":
+        """Those that are there; names of jobs have no underscore, so no other job's are."""
+        return self.log_indexes.glob(f"{safe_name(job)}_*.json")
+
+    @property
     def server(self) -> "ServerFolder":
         return ServerFolder(self.root / "server")
+
+    @property
+    def ui(self) -> Path:
+        """Where the running `trackside ui` is; it holds a lock on this file."""
+        return self.root / "ui.json"
 
     @property
     def profiles(self) -> Path:
@@ -147,6 +209,11 @@ class ServerFolder:
     def own_key(self) -> Path:
         """The key of clients on this machine, readable by its owner only."""
         return self.root / "own_key.json"
+
+    @property
+    def page_sessions(self) -> Path:
+        """Who is logged in to the page: `page/sessions`."""
+        return self.root / "page_sessions.json"
 
     @property
     def team_keys(self) -> Path:
@@ -403,6 +470,15 @@ class HostFolder:
         """A folder for the part of it that is stored: `script_packages`."""
         return self.root / "environment"
 
+    def machine(self, host: str) -> Path:
+        """The facts of its machine, in the same folder: `machine.Machine`."""
+        return self.environment / f"{host}.machine.json"
+
+    @property
+    def data_lists(self) -> Path:
+        """A folder with a file per channel: `channel_data.ChannelData`."""
+        return self.root / "data"
+
     @property
     def code(self) -> Path:
         """The script's working folder: what it sees as `WORKING_FOLDER`."""
@@ -487,6 +563,12 @@ class HostFolder:
             return ScriptFolder(path)
         return ScriptFolder(path, within=self.root, owner=owner)
 
+    def working_folder(self, in_place: str | None) -> ScriptFolder:
+        """The host's own copy of the code, or the user's folder that the script runs `in_place`."""
+        if in_place is not None:
+            return ScriptFolder(Path(in_place))
+        return self.script_folder(self.code)
+
     def inside(self, path: str) -> Path:
         """The folder behind a path that the script sees: below `ml`, or in `mounts`."""
         if path == ML or path.startswith(ML + "/"):
@@ -563,8 +645,23 @@ class JobKeys:
 
     @property
     def environment(self) -> str:
-        """A file per host: which Python and which packages its script had."""
+        """A file per host: which Python and which packages its script had; and one with the facts
+        of its machine."""
         return f"{self.prefix}/trackside/environment"
+
+    def packages(self, host: str) -> str:
+        return f"{self.environment}/{host}.json"
+
+    def machine(self, host: str) -> str:
+        return f"{self.environment}/{host}.machine.json"
+
+    @property
+    def data_lists(self) -> str:
+        """A file per channel: what it consisted of."""
+        return f"{self.prefix}/trackside/data"
+
+    def data_list(self, channel: str) -> str:
+        return f"{self.data_lists}/{channel}.json"
 
     @property
     def rules(self) -> str:
@@ -605,6 +702,11 @@ class JobKeys:
     def source(self) -> str:
         return f"{self.prefix}/source/sourcedir.tar.gz"
 
+    @property
+    def git_diff(self) -> str:
+        """How tracked files differed from their commit when the job was submitted."""
+        return f"{self.prefix}/source/git.diff"
+
     def rule_source(self, digest: str, file: str) -> str:
         """The file of a custom rule that came with the job."""
         return f"{self.prefix}/source/rules/{digest}/{file}"
@@ -634,6 +736,13 @@ def curves_of(spec: "JobSpec", keys: JobKeys | None = None) -> str:
     if spec.tensorboard is None:
         return keys.curves
     return keys.under(spec.tensorboard.uri, CURVES_FOLDER)
+
+
+def tensors_of(spec: "JobSpec", keys: JobKeys | None = None) -> str | None:
+    """Where the hook's tensors are; None when it was not requested. `keys` as for `curves_of`."""
+    if spec.debug_hook is None:
+        return None
+    return (keys or JobKeys.of(spec)).under(spec.debug_hook.uri, "debug-output")
 
 
 def profile_of(spec: "JobSpec") -> str | None:

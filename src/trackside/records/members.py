@@ -17,6 +17,8 @@ from trackside.texts.secret_names import MASK, looks_secret
 T = TypeVar("T")
 _found: "dict[type, list[tuple[Field[Any], Member]]]" = {}
 """Members by class, collected once."""
+_split: "dict[type, list[list[str]]]" = {}
+"""Their paths."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,10 +59,12 @@ def read(cls: type[T], data: Any, where: str, violations: list[Violation]) -> T 
         violations.append(Violation(where or "request", data, "must be an object"))
         return None
     members = _members(cls)
-    _reject_unknown(data, [spec.path.split(".") for _, spec in members], where, violations)
+    _reject_unknown(data, _paths(cls), where, violations)
     values: dict[str, Any] = {}
     for declared, spec in members:
         value = _dig(data, spec.path)
+        if value is None and declared.default is not MISSING:
+            continue
         here = f"{where}.{spec.path}" if where else spec.path
         required = declared.default is MISSING and declared.default_factory is MISSING
         if value is None:
@@ -77,7 +81,9 @@ def read(cls: type[T], data: Any, where: str, violations: list[Violation]) -> T 
 
 def wrong(violations: Sequence[Violation]) -> list[Violation]:
     """Without members that are not known: who reads what a later version wrote ignores them."""
-    return [each for each in violations if not isinstance(each, UnknownMember)]
+    return (
+        [each for each in violations if not isinstance(each, UnknownMember)] if violations else []
+    )
 
 
 def write(record: Any) -> dict[str, Any]:
@@ -108,7 +114,15 @@ def _members(cls: type) -> list[tuple[Field[Any], Member]]:
     return _found[cls]
 
 
+def _paths(cls: type) -> list[list[str]]:
+    if cls not in _split:
+        _split[cls] = [spec.path.split(".") for _, spec in _members(cls)]
+    return _split[cls]
+
+
 def _dig(data: Mapping[str, Any], path: str) -> Any:
+    if "." not in path:
+        return data.get(path)
     value: Any = data
     for part in path.split("."):
         if not isinstance(value, Mapping):

@@ -4,8 +4,9 @@ Only the syntax; `rules/action/notifications` sends.
 """
 
 import re
-from dataclasses import dataclass
 from urllib.parse import urlsplit
+
+from trackside.quick_dataclass import dataclass
 
 KINDS = ("mail", "slack", "webhook")
 SAYS = "mail:ADDRESS, slack:https://… or webhook:https://…"

@@ -25,6 +25,7 @@ MODULE_NAME_SAYS = "a module's dotted name, such as package.train"
 _LOCATION: dict[str, Any] = {"pattern": LOCATION_PATTERN, "says": LOCATION_FORM}
 COMMIT = "[0-9a-f]{40}([0-9a-f]{24})?"
 BRANCH_MOST, REMOTE_MOST = 255, 1024
+COMMAND_MOST, FOLDER_MOST = 1000, 4096
 _INPUT_MODES = ("File", "FastFile", "Pipe")
 
 PROCESS = "process"
@@ -250,10 +251,25 @@ class GitState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """How the job was submitted."""
+
+    command: tuple[str, ...] = member("Command", tuple, default=(), most=COMMAND_MOST)
+    """As typed, or of the program that submitted it; secrets are masked."""
+    folder: str | None = member("Folder", default=None, most=FOLDER_MOST)
+    """Of the source: its path in a repository that has a remote, else on the submitter's machine.
+    """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """What the contract does not have. Absent from requests of AWS's clients."""
 
     placement: str = member("Placement", default="local")
+    placement_options: Mapping[str, str] = member(
+        "PlacementOptions", dict, default=dict, most=50, key_most=64, value_most=4096
+    )
+    """What is asked of the engine that it names, in that engine's words."""
     sandbox: str = member("Sandbox", default=PROCESS)
     python: str | None = member("Python", default=None)
     """The interpreter that runs the script; the supervisor's own when not given."""
@@ -284,6 +300,7 @@ class Options:
     priority: int | None = member("Priority", int, default=None, least=-1000, most=1000)
     """Order of queued jobs: greater first. 0 unless given, here or by a tag."""
     git: GitState | None = member("Git", GitState, default=None)
+    launch: Launch | None = member("Launch", Launch, default=None)
     notify: tuple[str, ...] = member("Notify", tuple, default=(), most=notify_targets.MOST)
     """Who is notified of findings and of the end: see `notify_targets`."""
 

@@ -1,6 +1,7 @@
 """`JobService` for the jobs of a server."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from trackside.errors import ServerError
 from trackside.jobs import follow
@@ -80,6 +81,18 @@ class RemoteJobs(RemoteSubmitter):
         if remove:
             self._call("DeleteTags", {**resource, "TagKeys": [*remove]}, job=name)
         return self.tags(name)
+
+    def set_note(self, name: str, text: str) -> str:
+        request = {"TrainingJobName": name, "Text": text}
+        return str(self._call("TracksideNote", request, job=name)["Text"])
+
+    def issues(self, id: str | None = None, states: Sequence[str] = ()) -> dict[str, Any]:
+        """Problems grouped over the server's jobs; with `id` only that one."""
+        request = {"States": [*states], **({} if id is None else {"Id": id})}
+        return self._call("TracksideIssues", request)
+
+    def set_issue(self, id: str, state: str, more_jobs: int = 1) -> dict[str, Any]:
+        return self._call("TracksideSetIssue", {"Id": id, "State": state, "MoreJobs": more_jobs})
 
     def stored(self, name: str) -> list[Stored]:
         return stored_by(self._record(name), self._home)

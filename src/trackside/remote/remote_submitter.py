@@ -35,10 +35,14 @@ class RemoteSubmitter(RemoteReader):
             raise
 
     def _without_unknown(self, spec: JobSpec) -> JobSpec:
-        """An older server rejects options that it does not know; no job needs its commit to run."""
-        if spec.options.git is None or "Git" in self._server_facts(SHORT_RETRY).get("options", ()):
+        """An older server rejects options that it does not know; no job needs these to run."""
+        options = spec.options
+        if options.git is None and options.launch is None:
             return spec
-        return replace(spec, options=replace(spec.options, git=None))
+        known = self._server_facts(SHORT_RETRY).get("options", ())
+        git = options.git if "Git" in known else None
+        launch = options.launch if "Launch" in known else None
+        return replace(spec, options=replace(options, git=git, launch=launch))
 
     def _create(self, spec: JobSpec) -> None:
         try:

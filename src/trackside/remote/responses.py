@@ -7,6 +7,7 @@ from typing import Any
 
 from trackside.jobs.index import JobSummary
 from trackside.jobs.records import Record
+from trackside.records.death import Death
 from trackside.records.journal import History, Transition
 from trackside.records.layout import JobKeys
 from trackside.records.owners import Submitter
@@ -59,6 +60,7 @@ def history_of(response: Mapping[str, Any]) -> History:
         failure_reason=response.get("FailureReason"),
         notes=tuple(own["notes"]),
         stopping_rule=own.get("stopping_rule") or "",
+        death=Death.of_line(own.get("death") or {}, own["attempt"]),
     )
 
 

@@ -55,6 +55,10 @@ class PublishedUpdates:
                 self._reported[evaluation.key] = evaluation.status
                 yield evaluation
 
+    @property
+    def is_held_back(self) -> bool:
+        return False
+
     def is_over(self) -> bool:
         """Whether to stop waiting for more, once the job itself has ended."""
         now = time.monotonic()

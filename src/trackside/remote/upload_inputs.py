@@ -7,12 +7,8 @@ from pathlib import Path
 
 from trackside.errors import InvalidSpec, JobExists, ObjectNotFound, StorageError, Violation
 from trackside.jobs.channel_check import check_channels
-from trackside.jobs.channel_upload import (
-    is_of_this_machine,
-    locations_of,
-    uploads_of,
-    with_uploads,
-)
+from trackside.jobs.channel_upload import uploads_of, with_uploads
+from trackside.jobs.reachable_locations import is_of_this_machine, locations_of
 from trackside.records.layout import Home, JobKeys
 from trackside.records.spec import Channel, JobSpec
 from trackside.remote.api_client import ApiClient

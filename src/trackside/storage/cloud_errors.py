@@ -1,7 +1,6 @@
 """Converts obstore's errors to ours, with the way out in the message."""
 
 import re
-from dataclasses import dataclass
 
 from obstore.exceptions import (
     AlreadyExistsError,
@@ -22,6 +21,7 @@ from trackside.errors import (
     StorageError,
     StoreUnreachable,
 )
+from trackside.quick_dataclass import dataclass
 
 _STATUS = re.compile(r"status code: (\d{3})")
 _CODE = re.compile(r"<Code>([^<]+)</Code>")

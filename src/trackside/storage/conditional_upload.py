@@ -13,7 +13,6 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from http.client import HTTPException
 from typing import TYPE_CHECKING
@@ -21,6 +20,7 @@ from urllib.parse import quote, urlsplit
 from xml.etree import ElementTree
 
 from trackside.errors import ObjectChanged, ObjectNotFound, StorageError, StoreUnreachable
+from trackside.quick_dataclass import dataclass
 from trackside.sigv4 import Request, Scope, encoded_name, signed_headers
 from trackside.storage.cloud_errors import BucketLabel, of_response
 from trackside.storage.credentials import S3Access, surroundings

@@ -1,14 +1,13 @@
 """Opens cloud stores: time limits, retries and credentials in obstore's terms."""
 
 import socket
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import obstore.store
 
 from trackside.errors import AccessRefused
-from trackside.storage import plain_http
+from trackside.quick_dataclass import dataclass
 from trackside.storage.cloud import CloudStore, errors_named
 from trackside.storage.cloud_errors import BucketLabel
 from trackside.storage.credentials import S3Access
@@ -60,7 +59,7 @@ def open_s3(bucket: str, access: S3Access, retry: Retry = STANDARD) -> CloudStor
         config["secret_access_key"] = access.secret_access_key
     if access.session_token is not None:
         config["session_token"] = access.session_token
-    inner = _opened(S3, label, bucket, retry, config=config)
+    inner = _opened(S3, label, bucket, retry, access.endpoint or "", config=config)
 
     def conditional_upload() -> "ConditionalUpload":
         # Imported when first needed, which is for jobs on several machines.
@@ -68,8 +67,7 @@ def open_s3(bucket: str, access: S3Access, retry: Retry = STANDARD) -> CloudStor
 
         return ConditionalUpload(bucket, access, label, retry)
 
-    is_plain = plain_http.is_usable(access.endpoint)
-    return CloudStore(inner, label, is_plain_http=is_plain, conditional_upload=conditional_upload)
+    return CloudStore(inner, label, endpoint=access.endpoint, conditional_upload=conditional_upload)
 
 
 def open_bucket(scheme: Scheme, bucket: str, retry: Retry = STANDARD) -> CloudStore:
@@ -79,7 +77,12 @@ def open_bucket(scheme: Scheme, bucket: str, retry: Retry = STANDARD) -> CloudSt
 
 
 def _opened(
-    scheme: Scheme, label: BucketLabel, bucket: str, retry: Retry, **options: Any
+    scheme: Scheme,
+    label: BucketLabel,
+    bucket: str,
+    retry: Retry,
+    endpoint: str = "",
+    **options: Any,
 ) -> "AzureStore | GCSStore | S3Store":
     client: ClientConfig = {
         "connect_timeout": timedelta(seconds=retry.connect_seconds),
@@ -88,6 +91,9 @@ def _opened(
         "timeout": timedelta(minutes=30),
         "allow_http": scheme.allows_http,
     }
+    if endpoint.startswith("http://"):
+        # Nobody shows a certificate there; the system's, some hundred files, are not loaded.
+        client["allow_invalid_certificates"] = True
     store_class: type[AzureStore | GCSStore | S3Store] = getattr(obstore.store, scheme.client)
     with errors_named(label, ""):
         return store_class(bucket, client_options=client, retry_config=_retries(retry), **options)

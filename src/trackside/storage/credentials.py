@@ -5,8 +5,11 @@ The only storage module that reads the environment. Connects to nothing.
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import field
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -50,6 +53,10 @@ class S3Access:
     """Why there are no keys and what to do about it; empty when there are."""
 
 
+_known: ContextVar[dict[Path | None, S3Access | None] | None] = ContextVar("known", default=None)
+"""What was looked up in `looked_up_once`, by home."""
+
+
 def s3_access(
     environ: Mapping[str, str] | None = None, home: Path | None = None
 ) -> S3Access | None:
@@ -57,7 +64,26 @@ def s3_access(
 
     With a home, its profiles may name a server: then it is that one's S3.
     """
-    environ = os.environ if environ is None else environ
+    known = _known.get() if environ is None else None
+    if known is None:
+        return _s3_access(os.environ if environ is None else environ, home)
+    if home not in known:
+        known[home] = _s3_access(os.environ, home)
+    return known[home]
+
+
+@contextmanager
+def looked_up_once() -> Iterator[None]:
+    """In the block, and its thread, settings of this process are read once. For who reads many
+    files in a moment."""
+    token = _known.set({})
+    try:
+        yield
+    finally:
+        _known.reset(token)
+
+
+def _s3_access(environ: Mapping[str, str], home: Path | None) -> S3Access | None:
     choice = environ.get("TRACKSIDE_S3", "")
     if choice not in ("", "aws", "embedded"):
         raise InvalidSetting(
@@ -155,6 +181,16 @@ def _read_ini(environ: Mapping[str, str], variable: str, default: str) -> "Confi
     given = environ.get(variable) or default
     home = environ.get("HOME")
     path = Path(home, given[2:]) if home and given.startswith("~/") else Path(given).expanduser()
+    try:
+        found = os.stat(path)
+    except OSError:
+        return _parsed(path)
+    return _parsed(path, (found.st_ino, found.st_size, found.st_mtime_ns))
+
+
+@lru_cache(maxsize=8)
+def _parsed(path: Path, version: tuple[int, ...] = ()) -> "ConfigParser":
+    """Never changed by who uses it. Cached, because each location of a job asks for it."""
     # No section has this name: AWS's [default] is an ordinary one, not inherited by others.
     from configparser import ConfigParser, Error  # not for the embedded store
 

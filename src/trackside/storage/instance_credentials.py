@@ -6,7 +6,7 @@ For code that signs requests itself; the object-store library finds them in the 
 import json
 import urllib.request
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from math import inf
 from pathlib import Path
@@ -14,6 +14,7 @@ from urllib.parse import urlencode
 from xml.etree import ElementTree
 
 from trackside.errors import InvalidSetting, StoreUnreachable
+from trackside.quick_dataclass import dataclass
 from trackside.storage.credentials import S3Access
 
 _ECS = "http://169.254.170.2"

@@ -3,7 +3,6 @@
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -46,7 +45,7 @@ class Location:
         check_key(name)
         slash = "" if self.key.endswith("/") or not self.key else "/"
         uri = f"{self.uri}{name}" if self.uri.endswith("/") else f"{self.uri}/{name}"
-        return replace(self, key=f"{self.key}{slash}{name}", uri=uri)
+        return Location(self.store, f"{self.key}{slash}{name}", uri)
 
     def __str__(self) -> str:
         return self.uri

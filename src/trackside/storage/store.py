@@ -28,7 +28,7 @@ class Entry:
     etag: str | None = None
     """Changes whenever the object does. Without the quotes HTTP puts around it."""
     modified: float = 0.0
-    """Seconds since the epoch, by the store's clock."""
+    """Seconds since the epoch, by the store's clock; 0 where a put did not ask for it."""
 
     @property
     def modified_ns(self) -> int:

@@ -18,6 +18,7 @@ from trackside.coordination.choose import coordination_of
 from trackside.coordination.coordination import Why
 from trackside.errors import (
     DiskFull,
+    ImageError,
     SandboxError,
     StoreUnreachable,
     TracksideError,
@@ -26,6 +27,7 @@ from trackside.errors import (
 from trackside.files import disk_space, durable
 from trackside.files.permissions import user_umask
 from trackside.records import hosts
+from trackside.records.death import Evidence, cause_of
 from trackside.records.group import read_group
 from trackside.records.hosts import HostRecord, Phase
 from trackside.records.job_updates import with_updates
@@ -40,13 +42,11 @@ from trackside.supervisor.config_files import (
 )
 from trackside.supervisor.context import Context
 from trackside.supervisor.evaluator_watchdog import EvaluatorWatchdog
-from trackside.supervisor.failure_reasons import record_end
 from trackside.supervisor.folder_scan import scan
 from trackside.supervisor.gang import Gang
 from trackside.supervisor.host_report import LAG_SECONDS, HostReport, capture_problem
 from trackside.supervisor.host_requests import fulfil
 from trackside.supervisor.inputs import Inputs, Meter
-from trackside.supervisor.logs import LogClock, add_line
 from trackside.supervisor.outcome import (
     are_over,
     failed_peer,
@@ -66,7 +66,7 @@ from trackside.supervisor.sandbox import (
 )
 from trackside.supervisor.script_start import ScriptLimits, script_environment, toolkit_command
 from trackside.supervisor.user_folders import UserFolders, user_folders
-from trackside.supervisor.working_folder import take_baseline, working_folder
+from trackside.supervisor.working_folder import take_baseline
 
 if TYPE_CHECKING:
     from trackside.containers.images import Pull
@@ -112,23 +112,25 @@ class Attempt:
         self._journal_read: tuple[tuple[int, int], History] | None = None
         self._led_at = self._pulled_at = 0.0
         self._amended_by: History | None = None
+        self._has_packages = False
         """The journal as it was when it was last checked for changes of the job."""
         self._is_disk_full = False
 
     def _job_container(self) -> "JobContainer | None":
         if not self.context.spec.is_container:
             return None
-        from trackside.supervisor.container_job import JobContainer  # few jobs need it
+        from trackside.supervisor.apptainer_job import ApptainerJob, program_for  # few jobs need it
+        from trackside.supervisor.container_job import JobContainer
 
+        if program := program_for(self.context, self.folder):
+            return ApptainerJob(self.context, self.folder, self.number, program)
         return JobContainer(self.context, self.folder, self.number)
 
     def _choose_sandbox(self) -> Sandbox:
         if self.context.spec.is_attached:
             return AttachedSandbox(self.folder)
         if self._container is not None:
-            from trackside.supervisor.container_sandbox import ContainerSandbox  # likewise
-
-            return ContainerSandbox(self._container.plan)
+            return self._container.sandbox
         return ProcessSandbox(self.context.settings.isolation)
 
     def run(self) -> HostRecord:
@@ -152,7 +154,7 @@ class Attempt:
         self.kill()
         self._limits.end()
         if why := self.coordination.is_over():
-            self._leave(why)
+            self.leave(why)
         else:
             self._end()
         return self.record
@@ -218,7 +220,7 @@ class Attempt:
         spec = self.context.spec
         if not spec.is_attached:  # which runs in a folder of its own
             take_baseline(
-                working_folder(spec, self.folder),
+                self.folder.working_folder(spec.options.in_place),
                 self.folder.baseline,
                 in_place=spec.options.in_place is not None,
             )
@@ -324,11 +326,29 @@ class Attempt:
         self._syncer.start()
         self.rules.tick()
         sampler = self._sampler()
-        with sampler or nullcontext():
+        with sampler or nullcontext(), self._recorded():
             state, was_requested = self._watch_to_end(sampler)
+        from trackside.supervisor.failure_reasons import record_end  # likewise
+
         record_end(
             self.context, self.folder, self.record, state, self._limits.exceeded, was_requested
         )
+
+    @contextmanager
+    def _recorded(self) -> Iterator[None]:
+        """Record what the script runs on and reads, while it does."""
+        from trackside.supervisor.config_files import keep_machine  # likewise
+
+        with self._unless_disk_full():
+            keep_machine(self.folder, self.context.host)
+        if not self.context.spec.inputs:
+            yield
+            return
+        from trackside.supervisor.data_lists import DataLists  # likewise
+
+        spec, home, copied = self.context.spec, self.context.settings.home, self._inputs.copied
+        with DataLists(spec, self.context.host, self.folder, home, copied):
+            yield
 
     def _sampler(self) -> "MachineSampler | None":
         from trackside.supervisor.machine import make_sampler  # likewise
@@ -346,6 +366,8 @@ class Attempt:
 
     def _watch_to_end(self, sampler: "MachineSampler | None") -> tuple[Exited | Lost, bool]:
         """How the script ended, and whether it was requested to."""
+        from trackside.supervisor.logs import LogClock  # likewise
+
         assert self._syncer is not None
         plan = self._plan()
         clock = LogClock(self.folder.log, self.folder.log_times)
@@ -373,6 +395,7 @@ class Attempt:
         with self._unless_disk_full():
             clock.tick()
             self._take_amendments(sampler)  # a short script may have added rules before its end
+        self._take_notice()
         # An earlier supervisor may have requested it.
         return state, termination.was_requested or self.is_set()
 
@@ -404,9 +427,16 @@ class Attempt:
     def _do_chores(self, sampler: "MachineSampler | None") -> None:
         self._check_inputs()
         with self._unless_disk_full():
+            self._has_packages = self._has_packages or self._keep_packages()
             self._take_amendments(sampler)
             self.rules.tick()
             self._report_syncs()
+
+    def _keep_packages(self) -> bool:
+        """The toolkit lists them once the script runs; again at its end, if they changed."""
+        from trackside.supervisor.config_files import keep_packages  # likewise
+
+        return keep_packages(self.folder, self.context.host)
 
     def _take_amendments(self, sampler: "MachineSampler | None") -> None:
         """The profiler may be changed, and rules be added, while the script runs."""
@@ -466,7 +496,7 @@ class Attempt:
         self._led_at = now
         is_alone = len(self.coordination.hosts) == 1
         records = {self.context.host: self.record} if is_alone else self.coordination.records()
-        order = why_end(
+        order = self._noticed() or why_end(
             records,
             [] if is_alone or failed_peer(records) else self.peers.check(),
             runtime_seconds=self._runtime_seconds(),
@@ -476,6 +506,18 @@ class Attempt:
             self.coordination.order_end(*order)
         elif not are_over(records):
             self.gang.stamp()
+
+    def _noticed(self) -> tuple[Why, str] | None:
+        notice = self.context.notice
+        if notice is None or notice.why is None:
+            return None
+        return notice.why, notice.host or self.context.host
+
+    def _take_notice(self) -> None:
+        """An engine asks the script itself, too, which may have ended before we looked."""
+        noticed = self._noticed()
+        if noticed and self.coordination.is_lead and not self.coordination.ordered_end():
+            self.coordination.order_end(*noticed)
 
     def _runtime_seconds(self) -> float:
         """The limit covers all attempts together."""
@@ -489,9 +531,10 @@ class Attempt:
 
     def _fail(self, error: Exception) -> None:
         self.record.note_end()
-        ours = isinstance(error, SandboxError)
-        category = "InternalServerError" if ours else "ClientError: Data download failed"
-        self.record.failure = f"{category}: {error}"
+        code = error.code if isinstance(error, TracksideError) else ""
+        seen = Evidence(error=code, is_disk_full=disk_space.takes_nothing(error))
+        self.record.cause = cause_of(seen)
+        self.record.failure = f"{_category(error)}: {error}"
 
     def _end(self) -> None:
         """Upload the rest, free the input's space, and record that this host has ended."""
@@ -513,8 +556,9 @@ class Attempt:
         if error := self._upload_part():
             self.record.unsent = error
         self._report.write(Phase.ENDED)
+        self.rules.wake()
 
-    def _leave(self, why: str) -> None:
+    def leave(self, why: str) -> None:
         """The job goes on without this host, or has ended: what it has stays where it is, and
         nothing of it is published any more."""
         self._inputs.close()
@@ -564,6 +608,8 @@ class Attempt:
         """Whether the script must end: the job is being stopped, or another host failed."""
         with self._unless_disk_full():
             self.check_gang()
+        if self._noticed():
+            return True
         if must_end(self._history(), self.number, self.coordination.ordered_end()):
             return True
         return bool(self.coordination.is_over())
@@ -588,6 +634,8 @@ class Attempt:
 
     def _log_at_end(self, line: str) -> None:
         """The same once the script is over. A full disk must not fail the job for it."""
+        from trackside.supervisor.logs import add_line  # likewise
+
         with suppress(OSError):
             add_line(self.folder.log, self.folder.log_times, f"[trackside] {line}")
 
@@ -634,3 +682,11 @@ class Attempt:
             groups=self._limits.folders,
             revive=context.supervisor_command,
         )
+
+
+def _category(error: Exception) -> str:
+    """As FailureReason begins."""
+    if isinstance(error, SandboxError):
+        return "InternalServerError"
+    what = "Image pull" if isinstance(error, ImageError) else "Data download"
+    return f"ClientError: {what} failed"

@@ -64,12 +64,12 @@ class Assignment:
 
 def assign(spec: JobSpec, channel: Channel, host: str) -> Assignment | None:
     """None when the channel is for instance groups that this host does not belong to."""
-    receivers = _receivers(spec, channel)
-    if host not in receivers:
+    hosts = receivers(spec, channel)
+    if host not in hosts:
         return None
     mode = channel.input_mode or spec.algorithm.input_mode
     if channel.distribution == "ShardedByS3Key":
-        return Assignment(mode, receivers.index(host), len(receivers))
+        return Assignment(mode, hosts.index(host), len(hosts))
     return Assignment(mode)
 
 
@@ -152,7 +152,7 @@ def nothing_found(channel: Channel, location: Location) -> InputError:
     )
 
 
-def _receivers(spec: JobSpec, channel: Channel) -> list[str]:
+def receivers(spec: JobSpec, channel: Channel) -> list[str]:
     """Hosts are numbered through the groups in the order of the request."""
     if not channel.instance_groups:
         return list(spec.hosts)

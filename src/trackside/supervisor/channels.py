@@ -38,6 +38,8 @@ class Provided:
     """Of the mounts, those that show a folder of an embedded bucket."""
     notes: tuple[str, ...] = ()
     """For the job's log: where the channel is provided otherwise than requested."""
+    objects: Sequence[ChannelObject] = field(default=(), compare=False)
+    """What was copied; empty for a channel that is read otherwise."""
     feeder: Feeder | None = None
     """Not started yet; the caller that starts it closes it."""
 
@@ -79,7 +81,8 @@ def provide(
     if expect is not None:
         expect(len(objects), sum(item.size_bytes for item in objects))
     fetch(objects, data / channel.name, progress=progress, stop=stop)
-    return Provided(notes=(_not_fast(channel, objects),) if is_fast else ())
+    notes = (_not_fast(channel, objects),) if is_fast else ()
+    return Provided(notes=notes, objects=objects)
 
 
 def feed_again(

@@ -6,8 +6,9 @@ from typing import Any
 
 from trackside.files.json_record import DamagedRecord
 from trackside.files.script_folder import ScriptFolder
-from trackside.records import script_packages
+from trackside.records import machine, script_packages
 from trackside.records.layout import TENSORBOARD, HostFolder, JobKeys, curves_of, profile_of
+from trackside.records.machine import Machine
 from trackside.records.members import write
 from trackside.records.spec import JobSpec, Profiler
 
@@ -146,11 +147,23 @@ def _input_data(spec: JobSpec, host: str) -> dict[str, Any]:
     return channels
 
 
-def keep_packages(folder: HostFolder, host: str) -> None:
-    """Store the toolkit's list of the script's packages with the job, if it can be read."""
+def keep_packages(folder: HostFolder, host: str) -> bool:
+    """Store the toolkit's list of the script's packages with the job, if it can be read. Whether
+    that was done."""
     with suppress(OSError, DamagedRecord):
         data = _toolkit_folder(folder).read(folder.packages.name, _MOST_PACKAGES_BYTES)
         script_packages.keep(folder.environment, host, data)
+        return True
+    return False
+
+
+def keep_machine(folder: HostFolder, host: str) -> None:
+    """Store the facts of this machine with the job."""
+    from trackside.system.machine_facts import machine_facts  # once the script runs
+
+    path = folder.machine(host)
+    if not path.exists():
+        machine.write(path, Machine(machine_facts()))
 
 
 def _toolkit_folder(folder: HostFolder) -> ScriptFolder:

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 KIND = "container"
 PIPE, LOST = "output", "lost"
+AWAY, REFUSED = "away", "refused"
+"""What init reports in place of `started`: no engine responds, or it does not want to."""
+_OF_ENGINE = "engine: "
 """Names in the sandbox's folder. The pipe is removed last: without it nothing is left to do."""
 TICK_SECONDS = 2.0
 """Between checks of the supervisor, …"""
@@ -105,7 +108,11 @@ class PipePump(LogPump):
 
 
 class Gone(Exception):
-    """The container no longer exists, or its state is unknown; the message says why."""
+    """The container no longer exists; the message says why."""
+
+
+class EngineAway(Gone):
+    """Its engine does not respond, so that its end is unknown."""
 
 
 def main() -> None:
@@ -126,7 +133,7 @@ def main() -> None:
         else:
             _bring_up(plan, engine)
     except (EngineError, OSError) as error:
-        _report(f"error\n{error}")
+        _report(f"{_kind_of(error)}\n{error}")
         return
     _report("started")
     _leave_streams()
@@ -134,8 +141,15 @@ def main() -> None:
         _keep(plan, engine, pump)
     except Gone as gone:
         pump.finish()
-        replace(f"{plan.folder}/{LOST}", str(gone))
+        of_engine = _OF_ENGINE if isinstance(gone, EngineAway) else ""
+        replace(f"{plan.folder}/{LOST}", f"{of_engine}{gone}")
         _clean_up(plan, engine)
+
+
+def _kind_of(error: "EngineError | OSError") -> str:
+    if isinstance(error, EngineUnreachable):
+        return AWAY
+    return REFUSED if isinstance(error, EngineRefused) else "error"
 
 
 def _bring_up(plan: Plan, engine: Engine) -> str:
@@ -310,7 +324,7 @@ class Waiter:
         if time.monotonic() - self._answered_at < GONE_SECONDS or not self._plan.root:
             return
         if process_table.started(self._plan.root) != self._plan.root_since:
-            raise Gone(f"The script has ended, and how is not known. {error}")
+            raise EngineAway(f"The script has ended, and how is not known. {error}")
 
     def _rest(self) -> None:
         """Until something happens; many small writes are moved together."""
@@ -412,6 +426,7 @@ def _report(text: str) -> None:
         return  # the starter has died; the next one finds the record
 
 
-def read_lost(folder: str) -> str:
-    """Why the container no longer exists; empty while it may."""
-    return process_table.read(f"{folder}/{LOST}").decode(errors="replace")
+def read_lost(folder: str) -> "tuple[bool, str]":
+    """Why the container no longer exists, empty while it may; and whether that is its engine."""
+    text = process_table.read(f"{folder}/{LOST}").decode(errors="replace")
+    return text.startswith(_OF_ENGINE), text.removeprefix(_OF_ENGINE)

@@ -13,9 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import trackside
-from trackside.containers.engine_client import Engine, EngineError, find_engine
+from trackside.containers.engine_client import (
+    Engine,
+    EngineError,
+    EngineUnreachable,
+    find_engine,
+)
 from trackside.containers.images import Show, find_image, obtain_image, pulls_shown
-from trackside.errors import SandboxError
+from trackside.errors import EngineGone, ImageError, SandboxError
 from trackside.files import damaged_files, durable
 from trackside.quick_dataclass import dataclass
 from trackside.records.layout import HostFolder
@@ -31,7 +36,7 @@ from trackside.supervisor.container_request import (
     ContainerPlan,
 )
 from trackside.supervisor.context import Context
-from trackside.supervisor.sandbox import Exited
+from trackside.supervisor.sandbox import Exited, Sandbox
 from trackside.supervisor.script_start import (
     GIB,
     contract_variables,
@@ -50,7 +55,7 @@ LIBRARY = "/opt/.trackside-lib"
 """Where the container has our package, under its own name."""
 _WATCHING = f"{LIBRARY}/trackside/capture/site"
 _HOSTS = "/opt/.trackside-hosts"
-_BRIDGE, _NONE = "bridge", "none"
+_BRIDGE, _MACHINES, _NONE = "bridge", "host", "none"
 _ETHERNET, _LOOPBACK = "eth0", "lo"
 _NVIDIA = "/dev/nvidiactl"
 _ALL = "all"
@@ -127,7 +132,7 @@ class JobContainer:
             image = self._obtain_image(engine, show)
             config = engine.image(image)["Config"] or {}
             network = self._network()
-            interface = _interface(engine, network)
+            interface = self._interface(engine, network)
             host_address, unreachable = self._host_address(engine, interface)
             self._facts = ContainerFacts(
                 engine=engine.address,
@@ -142,8 +147,14 @@ class JobContainer:
                 host_address=host_address,
                 unreachable=unreachable,
             )
+        except EngineUnreachable as error:
+            raise EngineGone(str(error)) from error
         except EngineError as error:
             raise SandboxError(str(error)) from error
+        except ImageError as error:
+            if isinstance(error.__cause__, EngineUnreachable):
+                raise EngineGone(str(error)) from error
+            raise
         self._folder.sandbox.mkdir(parents=True, exist_ok=True)
         durable.write_json(self._folder.container, asdict(self._facts), lasts=False)
         return image
@@ -211,12 +222,20 @@ class JobContainer:
         )
 
     @property
+    def sandbox(self) -> Sandbox:
+        from trackside.supervisor.container_sandbox import ContainerSandbox  # not for every kind
+
+        return ContainerSandbox(self.plan)
+
+    @property
     def interface(self) -> str:
         return self._facts.interface
 
     @property
     def addresses(self) -> dict[str, str]:
         """Those that neither the engine nor its network resolves."""
+        if self._is_spread:
+            return dict(self._context.group.addresses)
         return {self._context.host: "127.0.0.1"} if self.interface == _LOOPBACK else {}
 
     @property
@@ -232,7 +251,7 @@ class JobContainer:
     def mounts(self) -> dict[str, Path]:
         package = Path(trackside.__file__).resolve().parent
         shown = {PLACE: self._folder.private, f"{LIBRARY}/trackside": package}
-        if len(self._spec.hosts) > 1:
+        if self._shares_network:
             shown[_HOSTS] = self._started_hosts
         return shown
 
@@ -251,7 +270,8 @@ class JobContainer:
         if spec.source is not None or spec.options.in_place is not None:
             job["TRACKSIDE_SOURCE_IN_PLACE"] = "1"
         if len(spec.hosts) > 1:
-            job |= {"MASTER_ADDR": spec.hosts[0], "MASTER_PORT": str(master_port)}
+            job |= {"MASTER_ADDR": self._lead_address, "MASTER_PORT": str(master_port)}
+        if self._shares_network:
             job["TRACKSIDE_HOSTS_FOLDER"] = _HOSTS
         if user is not None or os.geteuid() != 0:
             job["HOME"] = f"{PLACE}/{HOME}"  # the image may not know this user
@@ -312,11 +332,29 @@ class JobContainer:
         whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         return (options.memory_gb * GIB if options.memory_gb else whole) // 2
 
+    @property
+    def _is_spread(self) -> bool:
+        """Whether its hosts are several machines: an engine connects only its own containers."""
+        return len(self._spec.hosts) > 1 and not self._context.group.shares_files
+
+    @property
+    def _shares_network(self) -> bool:
+        """Whether its hosts are containers of one engine."""
+        return len(self._spec.hosts) > 1 and not self._is_spread
+
+    @property
+    def _lead_address(self) -> str:
+        lead = self._spec.hosts[0]
+        return self._context.group.addresses[lead] if self._is_spread else lead
+
     def _network(self) -> str:
-        """One of the job's own if it has several hosts. An engine has addresses for some 30 such
-        networks only: so a single host is on the engine's default network."""
+        """One of the job's own if it has several hosts, or the machines' where they are several. An
+        engine has addresses for some 30 such networks only: so a single host is on the engine's
+        default network."""
         if len(self._spec.hosts) == 1:
             return _NONE if self._spec.network_isolation else ""
+        if self._is_spread:
+            return _MACHINES
         place = sha256(os.fsencode(self._context.folder.root)).hexdigest()[:8]
         return f"trackside-{self._spec.name}-{place}-{self._attempt}"
 
@@ -331,6 +369,15 @@ class JobContainer:
         if self._facts.unreachable:
             lines.insert(0, f"echo {shlex.quote(f'[trackside] {self._facts.unreachable}')}")
         return "\n".join(lines)
+
+    def _interface(self, engine: Engine, network: str) -> str:
+        if network == _MACHINES:
+            return self._context.group.interface
+        if network == _NONE:
+            return _LOOPBACK
+        if network not in ("", *ENGINES_NETWORKS):
+            return _ETHERNET
+        return _ETHERNET if engine.has_network(_BRIDGE) else _LOOPBACK
 
     def _host_address(self, engine: Engine, interface: str) -> tuple[str, str]:
         """With a sentence about an endpoint that is not reached by it. Both are empty without an
@@ -354,14 +401,6 @@ class JobContainer:
             return [str(number) for number in range(wanted)]
         has_any = os.path.exists(_NVIDIA) and "nvidia" in engine.call("GET", "/info")["Runtimes"]
         return [_ALL] if has_any else []
-
-
-def _interface(engine: Engine, network: str) -> str:
-    if network == _NONE:
-        return _LOOPBACK
-    if network not in ("", *ENGINES_NETWORKS):
-        return _ETHERNET
-    return _ETHERNET if engine.has_network(_BRIDGE) else _LOOPBACK
 
 
 def _own_user(engine: Engine) -> str:

@@ -13,8 +13,9 @@ from typing import Any
 
 from trackside.containers.engine_client import Engine, EngineError, EngineUnreachable
 from trackside.containers.job_containers import MARK_LABEL
-from trackside.errors import SandboxError
-from trackside.supervisor.container_init import PIPE, read_lost
+from trackside.errors import ContainerRefused, EngineGone, SandboxError
+from trackside.records.death import Gone
+from trackside.supervisor.container_init import AWAY, PIPE, REFUSED, read_lost
 from trackside.supervisor.container_request import (
     HOST_NAME,
     OF_NETWORK,
@@ -25,6 +26,7 @@ from trackside.supervisor.container_request import (
     own_network,
 )
 from trackside.supervisor.process_sandbox import (
+    RESTARTED,
     check_plan,
     declare_intent,
     run_init,
@@ -58,6 +60,7 @@ from trackside.system.run_as import JobUser
 _SIGKILL = 9
 _REASON = "A container of the image {!r}: its own files, processes, host name and network."
 _SHORT_SECONDS = 0.2
+_PROBLEMS = {AWAY: EngineGone, REFUSED: ContainerRefused}
 
 
 class ContainerSandbox(Sandbox):
@@ -93,7 +96,7 @@ class ContainerSandbox(Sandbox):
         me = processes.myself()
         write_supervisor(str(folder), me.pid, me.started)
         with start_lock(folder) as lock:
-            if lock is None or read_end(folder) or read_lost(str(folder)):
+            if lock is None or _read_over(plan):
                 self._hold(plan)
                 return
             intent = declare_intent(plan)
@@ -101,7 +104,7 @@ class ContainerSandbox(Sandbox):
                 return
             said, _, text = self._spawn(plan, intent, lock).partition("\n")
             if said != "started" and not has_started(folder):
-                raise SandboxError(text or _silent(plan))
+                raise _PROBLEMS.get(said, SandboxError)(text or _silent(plan))
 
     def poll(self, plan: SandboxPlan) -> SandboxState | None:
         """An init that was killed is restarted here: the container has continued meanwhile."""
@@ -114,7 +117,7 @@ class ContainerSandbox(Sandbox):
             return None
         intent = read_intent(plan.folder)
         if intent is not None and intent.boot_id != process_table.boot_id():
-            return Lost("The machine was restarted while the script ran, or just before.")
+            return Lost(RESTARTED, Gone.MACHINE)
         self._deliver_again(plan)
         if is_held(plan.folder):
             return Running()
@@ -122,7 +125,7 @@ class ContainerSandbox(Sandbox):
         if end := _read_over(plan):
             return end
         if intent is None:
-            return Lost("The sandbox's records are damaged, and its init is gone.")
+            return Lost("The sandbox's records are damaged, and its init is gone.", Gone.RECORD)
         self._adopt(plan, intent)
         return Running()
 
@@ -265,8 +268,8 @@ def _read_over(plan: SandboxPlan) -> SandboxState | None:
     """How it ended, if that is known."""
     if end := read_end(plan.folder):
         return end
-    lost = read_lost(str(plan.folder))
-    return Lost(lost) if lost else None
+    is_engine, lost = read_lost(str(plan.folder))
+    return Lost(lost, Gone.ENGINE if is_engine else Gone.PROCESSES) if lost else None
 
 
 def _label(intent: Intent) -> str:

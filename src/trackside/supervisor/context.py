@@ -10,8 +10,9 @@ from trackside.records.journal import Journal
 from trackside.records.layout import JobFolder
 from trackside.records.spec import JobSpec
 from trackside.settings import Settings
-from trackside.supervisor.poll_interval import WakeUps
+from trackside.supervisor.engine_notice import EngineNotice
 from trackside.system.job_environment import of_server, of_submitter
+from trackside.system.wake_ups import WakeUps
 
 logger = logging.getLogger(__name__)
 
@@ -29,6 +30,8 @@ class Context:
     """Whether the job came through a server: then the environment is not its submitter's."""
     wake: WakeUps | None = None
     """Cuts the supervisor's pauses short, if it can be woken."""
+    notice: EngineNotice | None = None
+    """Where an engine may take back this host's machine."""
 
     @property
     def script_environ(self) -> dict[str, str]:

@@ -59,8 +59,14 @@ class EvaluatorWatchdog:
                 logger.warning("the job's rules are not evaluated: %s", error)
             self._is_disk_full = True
 
+    def wake(self) -> None:
+        """Have it look at the job now, which has changed."""
+        if self.is_on:
+            evaluator_process.wake(self._rules)
+
     def see_out(self) -> None:
         """The job has ended: wait a limited time until the rules have read its data."""
+        self.wake()
         deadline = time.monotonic() + READ_SECONDS
         while self.is_on and not self._is_disk_full and time.monotonic() < deadline:
             if evaluator_process.has_judged(self._rules, self._spec):

@@ -99,7 +99,7 @@ class EventSync(SyncPart):
         self._set_synced(started)
 
     def _all(self) -> Mapping[str, FileState]:
-        return {path: file for path, file in scan(self.source, {}) if is_event_file(path)}
+        return dict(scan(self.source, {}, takes=is_event_file))
 
     def _is_sent(self, path: str, file: FileState) -> bool:
         sent = self._sent.get(path)

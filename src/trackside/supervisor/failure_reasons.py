@@ -5,12 +5,12 @@ the exit code and the log: the toolkit was killed, its disk was full, or the job
 its own.
 """
 
-import signal
 from collections.abc import Callable, Iterator
 
 from trackside.files import durable
-from trackside.files.disk_failure import full_disk
+from trackside.files.disk_failure import full_disk, means_full
 from trackside.files.disk_space import space_of
+from trackside.records.death import Evidence, MemoryKiller, cause_of, outside_signal
 from trackside.records.hosts import HostRecord
 from trackside.records.layout import HostFolder
 from trackside.supervisor.config_files import exit_record, failure_text, keep_packages
@@ -30,8 +30,8 @@ _MESSAGE = 'ErrorMessage "'
 _OUT_OF_MEMORY = "OutOfMemory: the kernel killed a process of the script. "
 _STARTS = " trackside-toolkit INFO     Invoking user script"
 _VARIABLE = "  SM_"
-_OUTSIDE = {signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT}
-"""Signals that, when we did not send them, mean that the machine or a person ended the script."""
+_OF_IMAGE = "[trackside] The image has "
+"""How the start of a script says that the image lacks what it needs."""
 
 
 def record_end(
@@ -47,26 +47,45 @@ def record_end(
     """
     record.note_end()
     keep_packages(folder, context.host)
-    if isinstance(state, Lost) and state.is_of_script:
-        record.tail = last_lines(log_tail(folder)[-TAIL_LINES:], TAIL_LENGTH)
-        record.failure = f"AlgorithmError: {state.reason}"
-        return
     if isinstance(state, Lost):
-        record.lost = f"the script and its sandbox are gone: {state.reason}"
-        return
+        return _record_lost(context, folder, record, state)
     code = record.exit_code = _script_code(folder, state.code)
     if was_requested or (code == 0 and state.code == 0):
         return
-    record.tail = last_lines(log_tail(folder)[-TAIL_LINES:], TAIL_LENGTH)
+    record.tail = _shown_tail(context, folder)
     failing = code or state.code
-    record.failure = algorithm_error(
-        reason(context, folder, state, failing, exceeded(state)), failing
+    limit = exceeded(state)
+    said = reason(context, folder, state, failing, limit)
+    record.failure = algorithm_error(said, failing)
+    seen = evidence(context, state, failing, said, limit)
+    record.cause, record.memory = cause_of(seen), seen.memory or ""
+    if seen.memory is None and (number := outside_signal(failing)):
+        record.lost = f"the script was ended by {number.name} from outside"
+
+
+def _record_lost(context: Context, folder: HostFolder, record: HostRecord, state: Lost) -> None:
+    record.tail = _shown_tail(context, folder)
+    record.cause = cause_of(Evidence(gone=state.gone))
+    if state.is_of_script:
+        record.failure = f"AlgorithmError: {state.reason}"
+    else:
+        record.lost = f"the script and its sandbox are gone: {state.reason}"
+
+
+def evidence(context: Context, state: Exited, code: int, said: str, limit: str) -> Evidence:
+    """Of a script that ended with this code. `said` is the reason for people, `limit` the one that
+    it exceeded, if any."""
+    memory = None
+    if limit or state.out_of_memory:
+        memory = MemoryKiller.LIMIT if limit else MemoryKiller.KERNEL
+    is_unfit = context.spec.is_container and _OF_IMAGE in said
+    space = space_of(context.settings.home)
+    return Evidence(
+        memory=memory,
+        error="image" if is_unfit else "",
+        is_disk_full=means_full(said) or (space is not None and space.is_full),
+        exit_code=code,
     )
-    if state.out_of_memory:
-        return
-    ended_by = -code if code < 0 else code - 128 if code > 128 else 0
-    if ended_by in _OUTSIDE:
-        record.lost = f"the script was ended by {signal.Signals(ended_by).name} from outside"
 
 
 def _script_code(folder: HostFolder, code: int) -> int:
@@ -94,6 +113,13 @@ def reason(
     if _MESSAGE not in text:
         return _OUT_OF_MEMORY + text
     return text.replace(_MESSAGE, _MESSAGE + _OUT_OF_MEMORY, 1)
+
+
+def _shown_tail(context: Context, folder: HostFolder) -> str:
+    """The last lines of its log as the record has them, without the job's secrets: whoever may see
+    the description of a job reads them."""
+    tail = last_lines(log_tail(folder)[-TAIL_LINES:], TAIL_LENGTH)
+    return mask_text(tail, _secrets(context))
 
 
 def log_tail(folder: HostFolder) -> list[str]:

@@ -29,12 +29,13 @@ def scan(
     problems: dict[str, Exception],
     *,
     enters: Callable[[str], bool] = lambda path: True,
+    takes: Callable[[str], bool] | None = None,
     links: list[str] | None = None,
 ) -> Iterator[tuple[str, FileState]]:
     """Path and state of every regular file; folders that cannot be read are left in `problems`.
 
     Links are left out, and named in `links`; what is deleted meanwhile is skipped. `enters` decides
-    which folders are scanned.
+    which folders are scanned, `takes` which files: others are not inspected.
     """
     folder = ScriptFolder.of(root)
     stack = [""]
@@ -48,6 +49,8 @@ def scan(
                     if entry.is_dir(follow_symlinks=False):
                         if enters(path):
                             stack.append(path)
+                    elif takes is not None and not takes(path):
+                        continue
                     elif state := _state_of(entry):
                         found.append((path, state))
                     elif links is not None and entry.is_symlink():

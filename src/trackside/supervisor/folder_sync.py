@@ -9,7 +9,7 @@ import logging
 import math
 import os
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from trackside.errors import InvalidKey
@@ -23,6 +23,9 @@ logger = logging.getLogger(__name__)
 
 SETTLED_SECONDS = 1.0
 """A file that has not changed for this long is taken to be complete."""
+FOLLOW_SECONDS = 10.0
+"""How long a file waits for parts that it follows: as long as the longest pause between their
+passes."""
 READ_BYTES = 4 << 20
 _HOPELESS = (InvalidKey, PermissionError)
 """No retry will upload such a file; a user may rename it or change its mode."""
@@ -54,13 +57,20 @@ class FolderSync(SyncPart):
         *,
         mirror: bool = False,
         skip: Callable[[str], bool] = lambda path: False,
+        follows: Sequence[SyncPart] = (),
+        is_of_hook: bool = False,
     ) -> None:
         super().__init__(name, to)
+        self.is_of_hook = is_of_hook
         self.source = ScriptFolder.of(source)
         self._mirror = mirror
         """Also delete from the store what was deleted here (checkpoints)."""
         self._skip = skip
         """Whether a file is uploaded by another part."""
+        self._follows = follows
+        """A file is uploaded after what these had when it was seen: of a machine that dies in
+        between, a checkpoint must not be ahead of the curves that lead to it."""
+        self._seen_at: dict[str, float] = {}
         self.pass_seconds = math.inf
         """A pass that takes longer leaves the rest to the next, so that other parts in the same
         thread have their turn."""
@@ -83,6 +93,12 @@ class FolderSync(SyncPart):
         if last and self.keeps_older:
             self._skip_torn(waiting)
         due = [path for path, file in waiting.items() if last or self._is_due(path, file)]
+        self._seen_at = {
+            path: self._seen_at.get(path, started[1])
+            if self._seen.get(path) == file
+            else started[1]
+            for path, file in waiting.items()
+        }
         self._seen = found
         self._set_pending(file.size for file in waiting.values())
         self._send_due(due, waiting, problems, last=last)
@@ -125,7 +141,13 @@ class FolderSync(SyncPart):
         # A clock that was set back must not hold a file for ever: two equal scans settle it, too.
         if self._seen.get(path) != file or 0 <= settled < SETTLED_SECONDS:
             return False
-        return not self._is_being_written(path)
+        return self._is_next(path) and not self._is_being_written(path)
+
+    def _is_next(self, path: str) -> bool:
+        since = self._seen_at.get(path, 0.0)
+        if time.monotonic() - since > FOLLOW_SECONDS:
+            return True
+        return all(part.synced_at >= since for part in self._follows)
 
     def _is_being_written(self, path: str) -> bool:
         """Also by a process that pauses in the middle of the file, however long."""

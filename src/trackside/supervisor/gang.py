@@ -83,8 +83,9 @@ def met_at(meeting: Meeting, now: boot_clock.Moment) -> boot_clock.Moment:
 
 
 def write_supervisor(folder: HostFolder, nonce: str) -> None:
-    """This process is the host's supervisor now."""
-    durable.write_json(folder.supervisor, {**numbered(processes.myself()), "nonce": nonce})
+    """This process is the host's supervisor now. It need not outlast a power cut: nor does that."""
+    record = {**numbered(processes.myself()), "nonce": nonce}
+    durable.write_json(folder.supervisor, record, lasts=False)
 
 
 def master_port(group: GroupRecord) -> int:

@@ -9,7 +9,6 @@ from trackside.coordination.coordination import Coordination
 from trackside.files.script_folder import ScriptFolder
 from trackside.records.hosts import HostRecord, Phase, SyncState
 from trackside.records.journal import History
-from trackside.records.log_lines import stamp
 from trackside.supervisor.context import Context
 
 LAG_SECONDS = 60.0
@@ -99,6 +98,8 @@ def lag_message(records: Mapping[str, HostRecord], *, after_seconds: float) -> t
     ]
     if not lags:
         return "", ""
+    from trackside.records.log_lines import stamp  # not for the start of a job
+
     _, name, state = max(lags, key=lambda lag: lag[0])
     since = f"{LAGGING}{name} was last synced at {stamp(state.last).decode().strip()}"
     if state.error:

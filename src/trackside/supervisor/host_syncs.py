@@ -3,8 +3,10 @@
 from collections.abc import Callable, Collection, Sequence
 
 from trackside.curves.log_metrics import LogMetrics, MetricsKeeper
+from trackside.curves.loggers import printed_metrics
 from trackside.curves.loggers.logger_files import LoggerFiles
 from trackside.curves.loggers.printed_metrics import PrintedMetrics
+from trackside.files.script_folder import ScriptFolder
 from trackside.records import kept_list
 from trackside.records.event_names import is_event_file
 from trackside.records.kept_list import KeptList
@@ -20,7 +22,7 @@ from trackside.supervisor.logs import LogUploader
 from trackside.supervisor.open_event_files import OpenEventFiles
 from trackside.supervisor.sync_part import SyncPart
 from trackside.supervisor.syncer import Syncer
-from trackside.supervisor.working_folder import WorkingFolder, read_baseline, working_folder
+from trackside.supervisor.working_folder import WorkingFolder, read_baseline
 
 
 def make_syncer(
@@ -42,9 +44,10 @@ def make_syncer(
         to = locate(uri, home=settings.home)
         if spec.checkpoints is not None and seen_as == spec.checkpoints.local_path.rstrip("/"):
             # Event files are complete files here, too: a later attempt restores them as they were.
-            files.append(FolderSync(seen_as, source, to, mirror=True))
+            files.append(FolderSync(seen_as, source, to, mirror=True, follows=events))
         else:
-            files.append(FolderSync(seen_as, source, to, skip=_is_skipped))
+            is_ours = _is_read_here(spec, seen_as, source)
+            files.append(FolderSync(seen_as, source, to, skip=_is_skipped, is_of_hook=is_ours))
             events.append(EventSync(f"{seen_as} (event files)", source, to, host))
     keys = JobKeys.of(spec)
     if working := _working_folder(spec, folder, settings):
@@ -59,10 +62,12 @@ def make_syncer(
     keep = _curves_keeper(spec, folder, host, working, of_script)
     to = locate(curves_of(spec), home=settings.home)
     events.append(EventSync("curves", folder.curves, to, host, fill=keep))
-    events.append(FolderSync("metrics", folder.metrics, metrics))
-    if not spec.is_attached:
-        environment = locate(keys.environment, home=settings.home)
-        kept.append(FolderSync("environment", folder.environment, environment))
+    events.append(FolderSync("metrics", folder.metrics, metrics, is_of_hook=True))
+    environment = locate(keys.environment, home=settings.home)
+    kept.append(FolderSync("environment", folder.environment, environment))
+    if spec.inputs:
+        data = locate(keys.data_lists, home=settings.home)
+        kept.append(FolderSync("data", folder.data_lists, data))
     logs = locate(f"{keys.logs}/{host}", home=settings.home)
     # After the kept files: their last pass logs what was not kept.
     kept.append(LogUploader(folder.log, folder.log_times, logs, attempt))
@@ -73,16 +78,22 @@ def folders_since(
     spec: JobSpec, folder: HostFolder, settings: Settings, known: Collection[str]
 ) -> list[FolderSync]:
     """Parts for the folders that the spec wants synced now and that are not known by name."""
-    return [
-        FolderSync(
-            seen_as,
-            folder.script_folder(folder.inside(seen_as)),
-            locate(uri, home=settings.home),
-            skip=_is_skipped,
-        )
-        for seen_as, uri in synced_folders(spec).items()
-        if seen_as not in known
-    ]
+    parts = []
+    for seen_as, uri in synced_folders(spec).items():
+        if seen_as not in known:
+            source = folder.script_folder(folder.inside(seen_as))
+            to, is_ours = locate(uri, home=settings.home), _is_read_here(spec, seen_as, source)
+            parts.append(FolderSync(seen_as, source, to, skip=_is_skipped, is_of_hook=is_ours))
+    return parts
+
+
+def _is_read_here(spec: JobSpec, seen_as: str, source: ScriptFolder) -> bool:
+    """Whether these are the hook's tensors, and the evaluator does not wait for their copy
+    (`WatchedJob.trial`)."""
+    hook = spec.debug_hook
+    if hook is None or len(spec.hosts) > 1 or source.is_of_another:
+        return False
+    return seen_as == hook.local_path.rstrip("/")
 
 
 def _is_skipped(path: str) -> bool:
@@ -95,7 +106,7 @@ def _working_folder(spec: JobSpec, folder: HostFolder, settings: Settings) -> Wo
     if baseline is None:
         return None
     return WorkingFolder(
-        working_folder(spec, folder),
+        folder.working_folder(spec.options.in_place),
         baseline,
         most_bytes=settings.keep_files_gb * 1e9,
         apart=[path.removeprefix(f"{WORKING_FOLDER}/") for path in synced_folders(spec)],
@@ -171,7 +182,7 @@ def _curves_keeper(
                 folder.log_times,
                 folder.curves,
                 run,
-                folder.logger_state("printed-metrics"),
+                folder.logger_state(printed_metrics.STATE),
                 logs_elsewhere=lambda: files.is_used or any(s.has_files for s in of_script),
             )
             keepers.append(printed.tick)

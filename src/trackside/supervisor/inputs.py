@@ -5,7 +5,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -19,10 +19,11 @@ from trackside.records.spec import Channel, JobSpec
 from trackside.storage.locate import entries_below, locate, locate_object
 from trackside.storage.store import check_key
 from trackside.storage.thread_pool import StopFlag
-from trackside.storage.transfer import download
+from trackside.storage.transfer import SMALL_BYTES, download
 from trackside.supervisor.config_files import synced_folders
 
 if TYPE_CHECKING:
+    from trackside.supervisor.channel_objects import ChannelObject
     from trackside.supervisor.pipes import Feeder
 
 logger = logging.getLogger(__name__)
@@ -39,6 +40,8 @@ class Inputs:
         self._folder = folder
         self._home = home
         self._feeders: list[Feeder] = []
+        self.copied: dict[str, Sequence[ChannelObject]] = {}
+        """The objects of channels that were copied as a whole, by the channel's name."""
         # Folders that the script sees outside /opt/ml.
         self.mounts: dict[str, Path] = {
             path: folder.inside(path)
@@ -119,6 +122,8 @@ class Inputs:
             self.read_only |= provided.read_only
             self.of_bucket |= provided.of_bucket
             notes.extend(provided.notes)
+            if provided.objects and assignment.count == 1:
+                self.copied[channel.name] = provided.objects
             if provided.feeder is not None:
                 self._feed(provided.feeder)
         return notes
@@ -155,7 +160,8 @@ class Inputs:
             return
         code = self._folder.ml / "code"
         shutil.rmtree(code, ignore_errors=True)
-        place = locate_object(source.rstrip("/"), home=self._home)
+        # The client that coordination has opened already; who calls this tries again.
+        place = locate_object(source.rstrip("/"), home=self._home, hurried=True)
         if place.local is not None and place.local.is_dir():
             shutil.copytree(place.local, code, symlinks=True)
             close_tree_to_others(code)
@@ -164,7 +170,10 @@ class Inputs:
         else:
             with tempfile.TemporaryDirectory(dir=self._folder.root) as temporary:
                 archive = Path(temporary, "sourcedir.tar.gz")
-                download(place.store, [(place.store.stat(place.key), archive)], stop=stop)
+                entry = place.store.stat(place.key)
+                if entry.size_bytes > SMALL_BYTES:
+                    place = locate_object(source.rstrip("/"), home=self._home)
+                download(place.store, [(entry, archive)], stop=stop)
                 _extract(archive, code)
 
     def _restore_checkpoints(self, meter: "Meter", stop: StopFlag) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from trackside.errors import JobError
 from trackside.files import durable
-from trackside.files.json_record import DamagedRecord
+from trackside.files.json_record import DamagedRecord, numbered
 from trackside.files.permissions import make_folder
 from trackside.quick_dataclass import dataclass
 from trackside.records.group import (
@@ -37,6 +37,11 @@ BUNDLE_FILE = "TRACKSIDE_GROUP_FILE"
 ADDRESSES = "TRACKSIDE_GROUP_ADDRESSES"
 """Of all hosts in their order, separated by commas, where they are known only on the hosts."""
 INTERFACE = "TRACKSIDE_GROUP_INTERFACE"
+ENDS = "TRACKSIDE_GROUP_ENDS"
+"""When the engine ends the group, in seconds since 1970, where it has a time limit."""
+NOTICE = "TRACKSIDE_GROUP_NOTICE"
+"""A file that the placement writes before it passes on the engine's notice, `{"host": "algo-2"}`:
+a supervisor that is started after the signal finds it there."""
 RESOLVE_SECONDS = 60.0
 """How long the names of the other hosts may take to become known."""
 _PAUSE_SECONDS = 0.5
@@ -56,7 +61,8 @@ def join(which: str, environ: MutableMapping[str, str]) -> Joined:
     `environ` gets what the job needs, and loses what only this function reads: no process of the
     job inherits the bundle. `JobError` when this host cannot take part.
     """
-    given = {name: environ.pop(name, "") for name in (BUNDLE, BUNDLE_FILE, ADDRESSES, INTERFACE)}
+    names = (BUNDLE, BUNDLE_FILE, ADDRESSES, INTERFACE, ENDS, NOTICE)
+    given = {name: environ.pop(name, "") for name in names}
     bundle = _read(given[BUNDLE], given[BUNDLE_FILE])
     host = _host(bundle, which)
     environ.update(bundle.environment)
@@ -69,6 +75,8 @@ def join(which: str, environ: MutableMapping[str, str]) -> Joined:
         attempt=bundle.attempt,
         epoch=bundle.epoch,
         shares_files=bundle.shares_files,
+        ends_at=float(given[ENDS]) if given[ENDS].isdigit() else 0.0,
+        notice=given[NOTICE],
     )
     folder = Settings.load(environ).layout.job(spec.name)
     if not folder.root.exists():
@@ -144,10 +152,11 @@ def _make(folder: JobFolder, bundle: Bundle, group: GroupRecord) -> None:
     draft = JobFolder(folder.root.with_name(f".{folder.root.name}.{nonce}"))
     shutil.rmtree(draft.root, ignore_errors=True)  # of a process that died here
     make_folder(draft.root)
-    durable.write_json(draft.spec, bundle.spec)
-    durable.write_bytes(draft.journal, bundle.journal.encode())
+    durable.create(draft.spec, durable.json_bytes(bundle.spec))
+    durable.create(draft.journal, bundle.journal.encode())
+    durable.create(draft.group, durable.json_bytes(numbered(group)))
     make_folder(draft.host(group.host, group.attempt).root)
-    group.write(draft)
+    durable.sync_folder(draft.root)
     try:
         os.rename(draft.root, folder.root)
     except OSError:

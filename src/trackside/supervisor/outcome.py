@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from trackside.coordination.coordination import EndOrder, Why
 from trackside.quick_dataclass import dataclass
+from trackside.records.death import Cause, Death, Evidence, Gone, cause_of, may_try_again
 from trackside.records.hosts import HostRecord
 from trackside.records.journal import History
 from trackside.records.status import Secondary, State, Status
@@ -18,6 +19,15 @@ class Again:
     """Start another attempt: the script was not at fault."""
 
     reason: str
+    death: Death
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupted:
+    """The hosts must be given back: the job waits for others."""
+
+    reason: str
+    death: Death
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +35,8 @@ class End:
     secondary: Secondary
     reason: str | None = None
     keeps_model: bool = True
+    death: Death | None = None
+    """None if it completed or was stopped."""
 
 
 def decide(
@@ -32,19 +44,48 @@ def decide(
     records: Mapping[str, HostRecord],
     order: EndOrder | None,
     *,
-    attempts_left: int,
-) -> Again | End:
+    earlier: Sequence[Death] = (),
+    max_attempts: int = 1,
+    is_one_machine: bool = True,
+) -> Again | Interrupted | End:
+    """`earlier` attempts have ended by these. `is_one_machine`: the lead lives on the machine of a
+    host that is lost."""
     if state.status is Status.STOPPING:
         return End(Secondary.STOPPED)
-    if order and order.why is Why.MAX_RUNTIME:
-        return End(Secondary.MAX_RUNTIME_EXCEEDED)
-    wrong = first_wrong(records, order)
+    if order and order.why in (Why.MAX_RUNTIME, Why.ENGINE_TIME_LIMIT):
+        death = Death(cause=cause_of(Evidence(is_time_over=True)))
+        return End(Secondary.MAX_RUNTIME_EXCEEDED, death=death)
+    if order and order.why is Why.ENGINE_TAKES_BACK:
+        return _taken_back(order.host, earlier, max_attempts)
+    wrong = first_wrong(records, order, Gone.PROCESSES if is_one_machine else Gone.MACHINE)
     if wrong is None:
         return End(Secondary.COMPLETED)
     host, record = wrong
-    if record.lost and attempts_left > 0:
-        return Again(f"{host}: {record.lost}")
-    return End(Secondary.FAILED, failure_reason(host, record, len(records)), keeps_model=False)
+    death = Death(cause=_cause(record), host=host, memory=record.memory)
+    if record.lost and may_try_again(death.cause, earlier, max_attempts):
+        return Again(f"{host}: {record.lost}", death)
+    reason = failure_reason(host, record, len(records))
+    return End(Secondary.FAILED, reason, keeps_model=False, death=death)
+
+
+def _taken_back(host: str, earlier: Sequence[Death], max_attempts: int) -> Interrupted | End:
+    death = Death(cause=cause_of(Evidence(gone=Gone.TAKEN)), host=host)
+    if may_try_again(death.cause, earlier, max_attempts):
+        return Interrupted(f"The engine takes back the machine of {host}", death)
+    reason = (
+        f"InternalServerError: the engine took back the machine of {host}, and "
+        f"{len(earlier)} attempts have ended before; no other one is made"
+    )
+    return End(Secondary.FAILED, reason, keeps_model=False, death=death)
+
+
+def _cause(record: HostRecord) -> Cause:
+    """As the host has decided it; it may be of an earlier version, which did not."""
+    try:
+        return Cause(record.cause)
+    except ValueError:
+        gone = Gone.PROCESSES if record.lost else None
+        return cause_of(Evidence(gone=gone, exit_code=record.exit_code))
 
 
 def must_end(history: History, attempt: int, order: EndOrder | None) -> bool:
@@ -92,9 +133,10 @@ def are_over(records: Mapping[str, HostRecord]) -> bool:
 
 
 def first_wrong(
-    records: Mapping[str, HostRecord], order: EndOrder | None
+    records: Mapping[str, HostRecord], order: EndOrder | None, lost_with: Gone = Gone.MACHINE
 ) -> tuple[str, HostRecord] | None:
-    """The host that failed first; other failures are mostly its consequences.
+    """The host that failed first; other failures are mostly its consequences. `lost_with`: what is
+    gone of a host that left no record.
 
     Of hosts on several machines, whose clocks cannot be compared, the one that the lead saw first
     and ordered the end for.
@@ -106,7 +148,8 @@ def first_wrong(
         return first, wrong[first]
     if order and order.why is Why.HOST_LOST:
         lost = f"the supervisor of {order.host} and its script are gone"
-        return order.host, HostRecord(lost=lost)
+        cause = cause_of(Evidence(gone=lost_with))
+        return order.host, HostRecord(lost=lost, cause=cause)
     return None
 
 

@@ -1,15 +1,7 @@
-"""How long a supervisor pauses between two polls of its job, and the signal that ends a pause
-early.
+"""How long a supervisor pauses between two polls of its job.
 
-The script's end is always noticed at once.
+The script's end is always noticed at once; `WakeUps` ends a pause early.
 """
-
-import os
-import signal
-from contextlib import suppress
-from types import FrameType
-
-from trackside.system.process_table import WAKE_SIGNAL
 
 QUICK_SECONDS = 0.02
 TICK_SECONDS = 0.1
@@ -52,29 +44,3 @@ class PollInterval:
 
     def _is_idle(self, now: float) -> bool:
         return now - self._moved_at >= IDLE_AFTER_SECONDS
-
-
-class WakeUps:
-    """Receives the signal through a pipe. For the whole process; created in its main thread.
-
-    Every writer of the job's journal sends it (`host_processes.wake_supervisors`), and the
-    sandbox's init when a script prints after a pause. A lost signal only causes a delay.
-    """
-
-    def __init__(self) -> None:
-        self.descriptor, writable = os.pipe()
-        os.set_blocking(self.descriptor, False)
-        os.set_blocking(writable, False)
-        # A full pipe wakes just as well.
-        signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
-        signal.signal(WAKE_SIGNAL, _do_nothing)
-
-    def take(self) -> bool:
-        """Whether a signal arrived since the last call."""
-        with suppress(BlockingIOError):
-            return bool(os.read(self.descriptor, 4096))
-        return False
-
-
-def _do_nothing(number: int, frame: FrameType | None) -> None:
-    """The byte in the pipe is enough; an ignored signal would leave none."""

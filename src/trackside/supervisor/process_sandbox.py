@@ -19,6 +19,7 @@ from typing import Any, Literal, cast, get_args
 
 from trackside.errors import SandboxError
 from trackside.files.durable import write_record
+from trackside.records.death import Gone
 from trackside.supervisor.sandbox import (
     Isolation,
     Lost,
@@ -55,6 +56,7 @@ _START_SECONDS = 60.0  # another process may be starting it, on a machine under 
 _PACKAGE = Path(__file__).resolve().parent.parent
 _INIT_LOG = "init.log"
 _KERNEL_FOLDERS = ("/proc", "/sys", "/dev")
+RESTARTED = "The machine was restarted while the script ran, or just before."
 
 REASONS: dict[Kind, str] = {
     "root": "Namespaces made as root: a private /opt/ml, host name and /etc/hosts.",
@@ -241,15 +243,15 @@ def _what_became(folder: Path, intent: Intent | None, start: Started | None) -> 
     """The state of a sandbox without an init; None if there never was one."""
     known = intent or start
     if known is not None and known.boot_id != process_table.boot_id():
-        return Lost("The machine was restarted while the script ran, or just before.")
+        return Lost(RESTARTED, Gone.MACHINE)
     if not has_started(folder):
         return None
     if known is not None:
         processes.sweep(known.mark)
     if (folder / EXIT).exists():
-        return Lost("The script has ended, but the record of how is damaged.")
+        return Lost("The script has ended, but the record of how is damaged.", Gone.RECORD)
     if start is None:
-        return Lost("The sandbox's records are damaged, and its init is gone.")
+        return Lost("The sandbox's records are damaged, and its init is gone.", Gone.RECORD)
     return Lost(f"The sandbox's init (pid {start.init.pid}) was killed, and the script with it.")
 
 

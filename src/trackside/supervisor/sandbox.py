@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from trackside.quick_dataclass import dataclass
+from trackside.records.death import Gone
 from trackside.system.run_as import JobUser
 
 
@@ -73,6 +74,7 @@ class Lost:
     """No process and no exit record: the machine went down, or everything was killed."""
 
     reason: str
+    gone: Gone = Gone.PROCESSES
     is_of_script: bool = False
     """The script ended by itself, and no more is known; the sandbox is not at fault."""
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import trackside
 from trackside.files import damaged_files, durable
 from trackside.records.layout import WORKING_FOLDER, Home, HostFolder
-from trackside.records.spec import JobSpec, Options
+from trackside.records.spec import JobSpec, Options, RuleConfiguration
 from trackside.settings import EMBEDDED, Settings
 from trackside.supervisor.context import Context
 from trackside.supervisor.sandbox import Exited
@@ -19,8 +19,12 @@ from trackside.system.control_group import ControlGroup
 REGION = "us-east-1"
 GIB = 1 << 30
 _GROUP_PREFIX = "trackside-job-"
-WATCHED_AGE_SECONDS = 0.25
-"""How long a saved step waits for others to share its file when rules are waiting for it."""
+AWAITED_AGE_SECONDS, WATCHED_AGE_SECONDS = 0.25, 1.0
+"""How long a saved step waits for others to share its file when rules read it: if a job is stopped
+or somebody told by what they find, or a rule has its own code, and if they only report: then
+the hook lets it grow to three seconds. Each file costs the script, the evaluator and the supervisor
+some milliseconds."""
+_ACTING = ("action_json", "stop_training_on_fire")
 
 
 def toolkit_command(spec: JobSpec, settings: Settings) -> list[str]:
@@ -70,8 +74,14 @@ def contract_variables(spec: JobSpec, environ: Mapping[str, str]) -> dict[str, s
         # Tensors were requested; an empty hook configuration is every SDK's default.
         job["TRACKSIDE_CAPTURE"] = "auto"
     if spec.debug_rules:
-        job["TRACKSIDE_CAPTURE_AGE"] = str(WATCHED_AGE_SECONDS)
+        is_awaited = any(map(_is_awaited, spec.debug_rules))
+        age = AWAITED_AGE_SECONDS if is_awaited else WATCHED_AGE_SECONDS
+        job["TRACKSIDE_CAPTURE_AGE"] = str(age)
     return job
+
+
+def _is_awaited(rule: RuleConfiguration) -> bool:
+    return not rule.is_built_in or any(rule.parameters.get(name) for name in _ACTING)
 
 
 def thread_variables(spec: JobSpec) -> dict[str, str]:

@@ -13,6 +13,9 @@ class SyncPart(ABC):
 
     is_generated = False
     """Its files are our own, written at intervals: that is no activity of the script."""
+    is_of_hook = False
+    """Our hook writes its files while the script trains, and its evaluator reads them where they
+    are: news of it alone is uploaded at the idle pause."""
     keeps_older = False
     """The script was killed: a file that it was writing then is incomplete, and does not replace a
     complete older version.

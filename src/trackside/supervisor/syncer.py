@@ -139,10 +139,12 @@ class Syncer:
 
     def _pass_while_running(self, group: _Group) -> Pause:
         started, before = time.thread_time(), _amounts(group.parts)
+        ours_before = _amounts(group.parts, of_hook=True)
         self._pass(group.parts, last=False)
-        after = _amounts(group.parts)
+        after, ours = _amounts(group.parts), _amounts(group.parts, of_hook=True)
         group.num_idle = group.num_idle + 1 if after == before else 0
-        if any(waiting for _, waiting in after):  # perhaps for an unreachable store
+        # Something may wait for an unreachable store.
+        if ours != ours_before or any(waiting for _, waiting in [*after, *ours]):
             group.num_idle = min(group.num_idle, IDLE_PASSES)
         cpu_seconds = time.thread_time() - started
         return Pause(pause_after(cpu_seconds, group.num_idle), least=pause_after(cpu_seconds))
@@ -191,9 +193,9 @@ def pause_after(cpu_seconds: float, num_idle: int = 0) -> float:
     return min(max(least, cpu_seconds / SCAN_SHARE), LONGEST_PAUSE_SECONDS)
 
 
-def _amounts(parts: Sequence[SyncPart]) -> list[tuple[int, int]]:
-    """Uploaded and pending amounts: unchanged when nothing is new. The machine's figures, which
-    never end, do not count.
+def _amounts(parts: Sequence[SyncPart], *, of_hook: bool = False) -> list[tuple[int, int]]:
+    """Uploaded and pending amounts, of the script's files or of our hook's: unchanged when nothing
+    is new. The machine's figures, which never end, do not count.
     """
-    watched = (part for part in parts if not part.is_generated)
+    watched = (part for part in parts if part.is_of_hook is of_hook and not part.is_generated)
     return [(part.state.uploaded_bytes, part.state.pending_bytes) for part in watched]

@@ -69,7 +69,10 @@ class Watchdog:
     def _is_alive(self) -> bool:
         record = process_table.read(f"{self._folder}/supervisor").split()
         if not record:
-            return True  # the folder was removed
+            # The folder was removed. The descriptor of a supervisor that is gone, too, can be read
+            # at any time: nobody would ever wait again.
+            self._unwatch()
+            return True
         try:
             pid, since = map(int, record)
         except ValueError:

@@ -15,8 +15,6 @@ from trackside.files.script_folder import ScriptFolder
 from trackside.quick_dataclass import dataclass
 from trackside.records.event_names import is_event_file
 from trackside.records.hosts import LeftOut
-from trackside.records.layout import HostFolder
-from trackside.records.spec import JobSpec
 from trackside.supervisor.folder_scan import FileState, scan
 from trackside.supervisor.ignore_patterns import IgnorePatterns
 
@@ -55,13 +53,6 @@ class Baseline:
     links: list[str] = field(default_factory=list)
     ignore: list[str] = field(default_factory=list)
     """The lines of .tracksideignore, so that the script cannot change them."""
-
-
-def working_folder(spec: JobSpec, folder: HostFolder) -> ScriptFolder:
-    """The host's own copy of the code, or the user's folder that the script runs in."""
-    if spec.options.in_place is not None:
-        return ScriptFolder(Path(spec.options.in_place))
-    return folder.script_folder(folder.code)
 
 
 def take_baseline(folder: ScriptFolder, to: Path, *, in_place: bool = False) -> None:

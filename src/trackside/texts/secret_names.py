@@ -20,6 +20,20 @@ _SECRET_ENDINGS = ("password", "passwd", "secret")
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _USER = re.compile(r"://[^/\s@]+@")
 _PASSWORD = re.compile(r"(?<=://)[^/\s@:]+:[^/\s@]+@")
+_ASSIGNED = re.compile(
+    r"""(?<![\w.-])(?P<name>[A-Za-z_][\w.-]*)(?P<sign>["']?\]?\s*[:=]\s*)"""
+    r"""(?:(?P<quote>["'])(?P<text>[^"'\n]+)|(?P<word>[\w+/=.~-]{6,})(?=[,;]?\s*(?:\#.*)?$))""",
+    re.MULTILINE,
+)
+"""`NAME = "text"`, `name: word`, `"name": "text"`, in code and in configuration."""
+_TOKEN = re.compile(
+    r"\b(?:AKIA[0-9A-Z]{16}|gh[pousr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{20,}|hf_\w{20,}"
+    r"|sk-[\w-]{20,}|xox[abeprs]-[\w-]{10,}|eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*)"
+)
+"""As well-known services make them."""
+_PRIVATE_KEY = re.compile(
+    r"(-----BEGIN [A-Z ]*PRIVATE KEY-----).*?(-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL
+)
 
 
 def looks_secret(name: str) -> bool:
@@ -46,6 +60,27 @@ def mask_text(text: str, secrets: Iterable[str]) -> str:
         if len(secret) >= _SHORTEST_SEARCHED:
             text = text.replace(secret, MASK)
     return hide_passwords(text)
+
+
+def mask_code(text: str) -> str:
+    """Source code or configuration as it may be shown: without texts that are assigned to a name
+    that looks secret, tokens of well-known services, private keys, and passwords in addresses.
+    """
+    text = _PRIVATE_KEY.sub(rf"\1{MASK}\2", text)
+    text = _TOKEN.sub(MASK, text)
+    return hide_passwords(_ASSIGNED.sub(_masked_assignment, text))
+
+
+def _masked_assignment(found: re.Match[str]) -> str:
+    name, sign, word = found["name"], found["sign"], found["word"]
+    if not looks_secret(name):
+        return found[0]
+    if word is None:
+        return f"{name}{sign}{found['quote']}{MASK}"
+    is_variable = sign == "=" and name.isupper()
+    # Otherwise a word is another name of the code.
+    has_digit = any(character.isdigit() for character in word)
+    return f"{name}{sign}{MASK}" if is_variable or has_digit else found[0]
 
 
 def hide_in_arguments(arguments: Sequence[str]) -> list[str]:

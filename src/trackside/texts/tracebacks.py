@@ -33,7 +33,8 @@ _NOT_OF_MESSAGE = re.compile(r"[WEIF]\d{4} \d\d:\d\d:\d\d|\d{4}-\d\d-\d\d \d\d:\
 """What loggers and launchers print after an exception."""
 _FAULT = "Fatal Python error: "
 _LIBRARY = re.compile(r"(?:.*/)?(?:site|dist)-packages/|.*/lib(?:64)?/python\d[\d.]*/")
-_OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+"""The folder of Trackside."""
 _MOST_MESSAGE_LINES = 12
 
 

@@ -101,11 +101,14 @@ def _run(job: Job, signals: StopSignals) -> None:
     os.chdir(job.code_dir)
     entry_point = _entry_point(job)
     interpreter = _interpreter(job, entry_point, signals)
+    folders = [*_packages_of(interpreter.overlay), *sys.path]
+    packages = outcome.Packages(exit_record(), folders)
     try:
         _wait_for_hosts(job)
-        run_script(job, entry_point, interpreter, _variables(job, interpreter), signals)
+        variables = _variables(job, interpreter)
+        run_script(job, entry_point, interpreter, variables, signals, packages.record)
     finally:
-        outcome.record_packages(exit_record(), [*sys.path, *_packages_of(interpreter.overlay)])
+        packages.record()
         if interpreter.is_temporary:
             from trackside.toolkit.install import discard
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 
 from trackside.errors import ToolkitError
@@ -55,8 +55,10 @@ def run_script(
     interpreter: Interpreter,
     variables: dict[str, str],
     signals: StopSignals,
+    started: Callable[[], None],
 ) -> None:
-    """Run it in the current folder to its end; raises CommandFailed for a code other than 0."""
+    """Run it in the current folder to its end; raises CommandFailed for a code other than 0.
+    `started` is called while it runs, unless mpirun starts it."""
     if entry_point.kind is Kind.GIVEN and "/" not in entry_point.name:
         found = machine.program(entry_point.name, variables)
         entry_point = entry_point._replace(name=found or entry_point.name)
@@ -75,6 +77,7 @@ def run_script(
         make(job, entry_point, interpreter.python, job.shown_arguments),
         variables,
         signals,
+        started=started,
     )
 
 

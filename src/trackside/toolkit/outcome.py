@@ -1,4 +1,4 @@
-"""Files written at the end of a run: `success` or `failure`, the script's exit code, its packages.
+"""Files about a run: `success` or `failure` and the script's exit code at its end; its packages.
 
 Nothing here raises: the exit status is what counts, and a full disk must not change it.
 """
@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 
+from trackside.files.installed_packages import installed_packages
 from trackside.files.permissions import PRIVATE, open_file
 from trackside.toolkit import log
 
@@ -56,22 +57,31 @@ def record_exit(path: str | None, code: int | None) -> None:
     _write(path, json.dumps(record) + "\n", umask=PRIVATE)
 
 
-def record_packages(path: str | None, folders: Sequence[str]) -> None:
-    """Record, next to that file, which packages the script could import: by their metadata folders'
-    names, those of later folders first.
-    """
-    if path is None:
-        return
-    found: dict[str, str] = {}
-    for folder in reversed(folders):
-        with suppress(OSError):
-            for entry in os.listdir(folder):
-                name, ending = os.path.splitext(entry)
-                if ending == ".dist-info" and "-" in name:
-                    package, _, version = name.rpartition("-")
-                    found.setdefault(package.replace("_", "-").lower(), version)
-    record = {"python": sys.version.split()[0], "packages": dict(sorted(found.items()))}
-    _write(os.path.join(os.path.dirname(path), PACKAGES), json.dumps(record), umask=PRIVATE)
+class Packages:
+    """Records, next to the exit record, which packages the script can import."""
+
+    def __init__(self, path: str | None, folders: Sequence[str]) -> None:
+        self._path = path
+        self._folders = folders
+        self._seen: list[int] | None = None
+        """When each folder last changed, as of the last record."""
+
+    def record(self) -> None:
+        """Unless no folder has changed since the last time: a script may install some."""
+        seen = [*map(_changed_at, self._folders)]
+        if self._path is None or seen == self._seen:
+            return
+        self._seen = seen
+        record = {"python": sys.version.split()[0], "packages": installed_packages(self._folders)}
+        path = os.path.join(os.path.dirname(self._path), PACKAGES)
+        _write(path, json.dumps(record), umask=PRIVATE)
+
+
+def _changed_at(folder: str) -> int:
+    try:
+        return os.stat(folder or os.curdir).st_mtime_ns
+    except OSError:
+        return 0
 
 
 def _write(path: str, text: str, *, umask: int | None = None) -> None:

@@ -94,12 +94,13 @@ def run(
     signals: StopSignals,
     *,
     deliver: Callable[[int], None] | None = None,
+    started: Callable[[], None] | None = None,
 ) -> Ended:
     """Run it in the current folder to its end, and to the end of its process group.
 
     Processes it leaves running are terminated, as at a container's end. After a stop signal they
     are waited for instead: its sender also sets the limit. `deliver` passes stop signals on if the
-    whole group would be wrong.
+    whole group would be wrong. `started` is for what its start need not wait for.
     """
     with _open_tail() as tail, _child_events() as events:
         try:
@@ -108,6 +109,8 @@ def run(
             return _refusal(command, refused)
         try:
             tail.started()
+            if started is not None:
+                started()
             code = _wait_for_leader(group, events, tail)
             _wait_for_group(group, signals, tail)
         finally:

@@ -24,12 +24,13 @@ def execute(
     signals: StopSignals,
     *,
     deliver: Callable[[int], None] | None = None,
+    started: Callable[[], None] | None = None,
 ) -> None:
     """Raises CommandFailed for a code other than 0. `shown` is the command without secrets."""
     _announce(job, shown)
     kills_before = machine.num_oom_kills()
     began = time.monotonic()
-    ended = run(command, variables, signals, deliver=deliver)
+    ended = run(command, variables, signals, deliver=deliver, started=started)
     if ended.code == 0:
         return
     from trackside.toolkit.failure import out_of_memory
