@@ -37,13 +37,13 @@ def show(page: Path, profile: Path) -> Shown:
         "--dump-dom",
     ]
     done = subprocess.run(
-        [_program(), *options, page.absolute().as_uri()], capture_output=True, text=True
+        [program(), *options, page.absolute().as_uri()], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr[-2000:]
     return Shown(done.stdout, re.findall(r":CONSOLE.*", done.stderr))
 
 
-def _program() -> str:
+def program() -> str:
     for name in PROGRAMS:
         if program := shutil.which(name):
             return program
