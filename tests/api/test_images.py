@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from trackside.api.access_key import AccessKey, Rights
+from trackside.api.access_key import AccessKey
 from trackside.api.images import image_violations, placed
 from trackside.errors import InvalidSetting
+from trackside.records.rights import Rights
 from trackside.records.spec import JobSpec
 from trackside.settings import Settings
 
@@ -51,6 +52,13 @@ def test_other_images_are_for_admins_and_for_those_that_are_allowed() -> None:
     assert image_violations(sent, ADMIN, in_containers()) == []
     assert image_violations(sent, TEAM, in_containers(allow_images="registry.example/*")) == []
     assert placed(sent, in_containers()).image == "registry.example/x:1"
+
+
+def test_where_the_engine_runs_images_they_are_allowed_as_in_containers() -> None:
+    sent, cluster = spec("registry.example/x:1"), Settings(placement="kubernetes:context")
+    assert len(image_violations(sent, TEAM, cluster)) == 1
+    assert image_violations(sent, ADMIN, cluster) == []
+    assert len(image_violations(spec(None), ADMIN, cluster)) == 1
 
 
 def test_what_the_server_decides_cannot_be_sent() -> None:

@@ -17,10 +17,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.api.conftest import Server
 from tests.api.training import ended, request
 from tests.wait import until
-from trackside.api import health, pages
+from trackside.api import health
 from trackside.api.health import Health
 from trackside.api.keys import Rights
 from trackside.api.telemetry import Telemetry
+from trackside.page.peer import is_local
 
 
 def get(service: Server, path: str, **headers: str) -> tuple[int, bytes]:
@@ -214,7 +215,7 @@ def test_remote_clients_need_a_key_to_read_metrics(service: Server):
     ],
 )
 def test_which_clients_count_as_local(peer: str, host: str, is_here: bool):
-    assert pages.is_local({"host": host}, peer) is is_here
+    assert is_local({"host": host}, peer) is is_here
 
 
 def test_a_check_that_hangs_is_reported_and_not_started_again(monkeypatch: pytest.MonkeyPatch):

@@ -14,7 +14,7 @@ from tests.api.training import IMAGE, ROLE, ended, refused, request
 from tests.job_processes import until_they_have_left
 from tests.wait import until
 from trackside.api.keys import AccessKey, Rights
-from trackside.errors import OwnerLimitExceeded
+from trackside.errors import OwnerLimitExceeded, ServerError
 from trackside.files import durable
 from trackside.jobs.jobs import Jobs
 from trackside.jobs.owner_limit import Limit
@@ -365,6 +365,14 @@ def test_a_job_that_needs_more_than_its_owner_may_use_is_refused(service: Server
     params = {**request("greedy"), "Trackside": {"Cores": 2}}
     shown = "asks for 2 cores, and all jobs of 'ci' together may use 1 core at a time"
     with pytest.raises(OwnerLimitExceeded, match=shown):
+        caller.call("SageMaker.CreateTrainingJob", params)
+
+
+def test_a_job_cannot_choose_the_machines_of_a_server(service: Server):
+    key, secret = service.keys.create("ci", Rights.SUBMIT)
+    caller = ApiClient(RemoteServer(service.url, Key(key.id, secret)))
+    params = {**request("elsewhere"), "Trackside": {"Placement": "slurm:me@my-own-host"}}
+    with pytest.raises(ServerError, match=r"is not where this server runs jobs.*'local'"):
         caller.call("SageMaker.CreateTrainingJob", params)
 
 

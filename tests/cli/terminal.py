@@ -9,9 +9,30 @@ import subprocess
 import termios
 from types import TracebackType
 
+import psutil
+
 from tests.wait import until
 
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+_ORDER = re.compile(r"\x1b\[(?P<values>[0-9;?]*)(?P<final>[A-Za-z])|(?P<text>[^\x1b]+)")
+
+
+def visible_lines(raw: str) -> list[str]:
+    """Of a full screen: each order is followed, colours are left out."""
+    lines: dict[int, str] = {}
+    row = 1
+    for order in _ORDER.finditer(raw):
+        match order["final"], order["values"]:
+            case ("h" | "l", "?1049") | ("J", "2"):
+                lines, row = {}, 1
+            case "H", values:
+                row = int(values.partition(";")[0] or 1)
+                lines[row] = ""
+            case None, _:
+                for number, part in enumerate(order["text"].split("\n")):
+                    row += bool(number)
+                    lines[row] = lines.get(row, "") + part
+    return [lines.get(number, "") for number in range(1, max(lines, default=0) + 1)]
 
 
 class Terminal:
@@ -19,7 +40,7 @@ class Terminal:
         self, command: list[str], environ: dict[str, str], columns: int, rows: int
     ) -> None:
         self._ours, theirs = pty.openpty()
-        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self.resize(columns, rows)
         os.set_blocking(self._ours, False)
         self._process = subprocess.Popen(
             command,
@@ -44,6 +65,32 @@ class Terminal:
 
     def press(self, text: str) -> None:
         os.write(self._ours, text.encode())
+
+    def resize(self, columns: int, rows: int) -> None:
+        self.size = (columns, rows)
+        fcntl.ioctl(self._ours, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def signal(self, number: int) -> None:
+        self._process.send_signal(number)
+
+    @property
+    def echoes(self) -> bool:
+        """Whether keys appear as they are pressed, as in a shell."""
+        return bool(termios.tcgetattr(self._ours)[3] & termios.ECHO)
+
+    @property
+    def is_stopped(self) -> bool:
+        """Suspended, as by Ctrl-Z."""
+        return psutil.Process(self._process.pid).status() == psutil.STATUS_STOPPED
+
+    def screen(self) -> list[str]:
+        """The lines that are visible now, if only whole lines are written at places."""
+        self._read()
+        return visible_lines(self.raw)
+
+    def until_visible(self, text: str) -> list[str]:
+        until(lambda: any(text in line for line in self.screen()))
+        return self.screen()
 
     def until_shown(self, text: str) -> None:
         until(lambda: text in self._read())

@@ -102,3 +102,14 @@ def test_a_log_scale_has_powers_of_ten():
 def test_a_level_curve_and_a_single_point_are_drawn():
     for values in ([3.0], [3.0] * 5, [0.0, 0.0]):
         assert any(letter > "⠀" for row in drawn(line(values))[1:-2] for letter in row)
+
+
+def test_places_are_marked_on_the_axis_and_above_it():
+    found = chart("loss", [line([0.0] * 11)], "step", (40, 8), events=[5.0, 99.0])
+    *canvas, axis, _ = [text.plain for text in found[1:]]
+    at = axis.index("▲")
+    assert axis.count("▲") == 1  # 99 is not on the axis
+    assert abs(at - (axis.index("└") + 1 + len(axis) - 1) / 2) <= 2
+    assert {row[at] for row in canvas if len(row) > at} <= {"┊", "⠤", "⠒", "⠉", "⣀"}
+    plain = chart("loss", [line([0.0] * 11)], "step", (40, 8), events=[5.0], is_ascii=True)
+    assert plain[-2].plain.count("^") == 1

@@ -2,6 +2,7 @@
 
 import json
 import os
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -48,7 +49,11 @@ def test_the_script_reads_and_writes_where_the_command_was_typed(
     home = Settings.load().layout
     spec = json.loads(home.job("one").spec.read_bytes())
     assert spec["Trackside"]["InPlace"] == str(project)
-    assert not [*home.buckets.rglob("sourcedir.tar.gz")]
+    [archive] = home.buckets.glob("*/one/source/sourcedir.tar.gz")
+    with tarfile.open(archive) as stored:
+        assert stored.getnames() == ["train.py"], (
+            "what it was made of, not the folder's other files"
+        )
     kept = command("artifacts", "one", "--download", str(project / "back"))
     assert kept.returncode == 0, kept.stderr
     back = (project / "back/checkpoints/last.pt").read_text()

@@ -69,6 +69,13 @@ def test_jobs_are_found_and_sorted(command: Command):
     assert names("--sort", "name") == ["fair", "good_run", "poor"]
     assert names("--sort", "created", "--reverse") == ["good_run", "fair", "poor"]
     assert names("--name", "good_") == names("--name", "good-") == ["good_run"]
+    assert names("status:failed lr>0.5") == ["poor"]
+    assert names("status:failed", "or", "tag:vision") == ["poor", "fair", "good_run"]
+    assert names("lr<1 val_loss<0.25") == ["good_run"]
+    assert names("not team:vision or name~/^good/", "--sort", "lr") == ["good_run", "poor"]
+    assert names("batch-size:32,64", "--sort", "acc", "--limit", "1") == ["good_run"]
+    assert names("is:finished created>1h", "--tag", "team=vision", "--where", "lr<0.1") == ["fair"]
+    assert names("is:live") == names("o", "--before", "1h") == names("hosts>1") == []
 
 
 @pytest.mark.usefixtures("trained")
@@ -93,6 +100,12 @@ def test_what_jobs_are_found_by_is_shown(command: Command):
     assert cut.stderr == "These are the first 2 of 3; --limit 10 shows more.\n"
     none = command("jobs", "--where", "lr>5", "--tag", "team=vision", "--status", "failed").stdout
     assert none == "No job with team=vision and lr>5 is Failed.\n"
+    shown = command("jobs", "lr>0.05 is:finished", "--sort", "val_loss").stdout
+    assert shown.split()[:4] == ["NAME", "STATUS", "val_loss", "lr"]
+    none = command("jobs", "lr>5", "--status", "failed").stdout
+    assert none == "No job that matches 'lr>5' is Failed.\n"
+    slip = command("jobs", "statsu:failed")
+    assert (slip.returncode, "Did you mean 'status'?" in slip.stderr) == (2, True)
     wrong = command("jobs", "--where", "lr")
     assert (wrong.returncode, "is no condition" in wrong.stderr) == (2, True)
 
@@ -111,8 +124,10 @@ def test_a_plain_list_loads_nothing_to_search_with(command: Command, jobs: Jobs)
     jobs.wait("job-1")
     done = command("jobs", PYTHONPROFILEIMPORTTIME="1")
     loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
-    assert "trackside.cli.job_search" in loaded
-    assert not {"trackside.cli.search_conditions", "concurrent.futures", "numpy"} & loaded
+    assert "trackside.views.query.job_search" in loaded
+    assert not {"trackside.views.query.search_conditions", "concurrent.futures", "numpy"} & loaded
+    language = ("trackside.views.query.query", "hashlib")
+    assert not {name for name in loaded if name.startswith(language)}
 
 
 def test_what_records_tell_is_found_without_numpy(command: Command, jobs: Jobs):

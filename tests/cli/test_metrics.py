@@ -13,8 +13,10 @@ from tests.jobs.conftest import is_training, make_spec
 from tests.wait import until
 from trackside.cli.chart import sparkline
 from trackside.curves.event_file import EventFile
+from trackside.files.json_record import numbered
 from trackside.jobs.jobs import Jobs
 from trackside.records.layout import curves_of
+from trackside.records.script_packages import ScriptPackages
 from trackside.storage.locate import locate
 
 
@@ -46,6 +48,9 @@ def test_metrics_shows_last_least_most_and_the_curve(command: Command, jobs: Job
     reported = json.loads(command("metrics", "first", "--json").stdout)
     assert [metric["tag"] for metric in reported] == ["loss", "accuracy"]
     assert (reported[0]["last"], reported[0]["points"]) == (2.0, 3)
+    found = json.loads(command("metrics", "first", "--json", "--grep", "~/^acc/ -loss").stdout)
+    assert [metric["tag"] for metric in found] == ["accuracy"]
+    assert "No metric has 'grad'" in command("metrics", "first", "-g", "grad").stdout
 
 
 def test_damaged_records_are_skipped_and_said_once(command: Command, jobs: Jobs):
@@ -93,6 +98,20 @@ def test_compare_shows_what_differs_and_the_best_of_each_metric(command: Command
     assert places == sorted(places)
     reported = json.loads(command("compare", "first", "second", "--json").stdout)
     assert reported["first"]["metrics"]["loss"]["best_step"] == 1
+
+
+def test_compare_shows_packages_that_differ(command: Command, jobs: Jobs):
+    for name, version in (("first", "1.26"), ("second", "2.1")):
+        finish(jobs, name, [0.5])
+        packages = ScriptPackages("3.11.7", {"numpy": version, "torch": "2.13.0"})
+        where = locate(jobs.record(name).keys.packages("algo-1"), home=jobs.settings.home)
+        where.store.put(where.key, json.dumps(numbered(packages)).encode())
+    lines = command("compare", "first", "second").stdout.splitlines()
+    at = lines.index(next(line for line in lines if line.startswith("PACKAGE THAT DIFFERS")))
+    assert lines[at + 1].split() == ["numpy", "1.26", "2.1"]
+    assert not any("torch" in line or "CODE" in line for line in lines)
+    reported = json.loads(command("compare", "first", "second", "--json").stdout)
+    assert reported["second"]["differs"] == {"package": {"numpy": "2.1"}}
 
 
 MACHINE = {

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from tests.cli.conftest import Command
 from tests.jobs.conftest import is_training, kill_supervisor, make_spec, run_to_end
 from tests.wait import until
 from trackside.jobs.jobs import Jobs
@@ -96,3 +97,16 @@ def test_a_job_with_a_living_supervisor_needs_nobody_else(jobs: Jobs, arguments:
     assert "trackside.jobs.reconcile" not in loaded_by(arguments)
     kill_supervisor(jobs.settings.layout.job("job-1"))
     assert "trackside.jobs.reconcile" in loaded_by(arguments)
+
+
+def test_logs_are_searched_for_an_expression(jobs: Jobs, command: Command):
+    jobs.submit(make_spec(num_hosts=2, hyper={"hold": "yes", "lines": "3"}))
+    until(lambda: is_training(jobs, "job-1"))
+    shown = command("logs", "job-1", "--grep", "(?i)LINE [12]", "-N")
+    assert shown.stdout == "algo-1 | 2: line 1\nalgo-1 | 3: line 2\nalgo-2 | 2: line 1\n"
+    alone = command("logs", "job-1", "--grep", "line 1", "--host", "algo-2", "-t")
+    assert alone.stdout.endswith("Z line 1\n")
+    assert "No line matches 'nan'" in command("logs", "job-1", "--grep", "nan").stderr
+    refused = command("logs", "job-1", "--grep", "(")
+    assert (refused.returncode, "'(' is no regular expression" in refused.stderr) == (2, True)
+    assert command("logs", "job-1", "--grep", "x", "-f").returncode == 2

@@ -39,6 +39,7 @@ def test_what_the_rules_filed_is_in_it(command: Command, jobs: Jobs, workplace: 
     page = (workplace / "page.html").read_text()
     assert "Half is dead." in page
     assert "from step 40 on" in page
+    assert '<p class="sentence">Half is dead (since step 40, at relu_output).</p>' in page
     assert "No rules watched" not in page
 
 

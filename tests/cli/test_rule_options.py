@@ -86,3 +86,22 @@ def test_no_rules_load_nothing_of_the_rules():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not [name for name in done.stdout.split() if name.startswith("trackside.rules")]
+
+
+def test_a_job_with_all_rules_starts_without_importing_one_of_them():
+    import subprocess
+    import sys
+
+    code = (
+        "import sys\n"
+        "from trackside.cli import rule_options as r\n"
+        "from trackside.records.layout import JobKeys\n"
+        "from trackside.sdk.debug_request import needed, rule_violations\n"
+        "rules = r.rules_of([r.Named('all')], [])\n"
+        "assert needed(rules, 'WATCHFUL', [])\n"
+        "assert not [*rule_violations(rules, JobKeys('s3://b', 'j'))]\n"
+        "print(*sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = {*done.stdout.split()}
+    assert not loaded & {"numpy", "trackside.rules.builtin", "trackside.rules.checkup.checkup"}

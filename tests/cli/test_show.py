@@ -132,7 +132,8 @@ def comparable(spec: JobSpec) -> JobSpec:
         replace(rule, parameters={k: v.replace(spec.name, "") for k, v in rule.parameters.items()})
         for rule in spec.debug_rules
     )
-    return replace(spec, name="job", hyperparameters=parameters, debug_rules=rules)
+    options = replace(spec.options, launch=None)  # it was typed otherwise
+    return replace(spec, name="job", hyperparameters=parameters, debug_rules=rules, options=options)
 
 
 def test_a_job_that_no_command_can_start_is_shown_without_one(command: Command, jobs: Jobs):

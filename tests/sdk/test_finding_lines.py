@@ -93,6 +93,14 @@ def test_that_nothing_was_saved_before_a_failure_is_one_quiet_line(details: str)
     assert own == "Mine: Error\n    KeyError: 'loss'\n"
 
 
+def test_a_place_that_is_a_line_of_the_script_is_named_once():
+    """Rules that join the script's text with what was seen have no other place than that line."""
+    at_line = found("train.py:3", rule="CopyNotMade", line="train.py:3")
+    assert FindingFormatter().diagnoses(diagnose([at_line])).count("train.py:3") == 1
+    in_layer = found("fc.weight", rule="CopyNotMade", line="train.py:3")
+    assert "at fc.weight, train.py:3" in FindingFormatter().diagnoses(diagnose([in_layer]))
+
+
 def test_findings_do_not_repeat_what_their_diagnosis_said():
     found = [Finding(rule="LossNotFinite", message="The loss is nan.", advice="Clamp.", step=3)]
     formatter = FindingFormatter()

@@ -68,6 +68,85 @@ def test_a_change_of_a_tracked_file_is_reported_and_a_new_file_is_none(repositor
     assert found.is_changed is True
 
 
+def diff(folder: Path) -> str:
+    git = GitReader(folder)
+    try:
+        git.state()
+        return git.diff().decode()
+    finally:
+        git.close()
+
+
+def test_the_change_is_noted_line_by_line_without_secrets_and_binary_files(repository: Path):
+    (repository / "picture.png").write_bytes(bytes(range(256)))
+    git(repository, "add", ".")
+    git(repository, "commit", "-qm", "Second")
+    assert diff(repository) == ""
+    (repository / "src" / "train.py").write_text("print(2)\nAPI_KEY = 'abcdef'\n")
+    (repository / "picture.png").write_bytes(bytes(reversed(range(256))))
+    (repository / "new.py").write_text("print(3)\n")
+    git(repository, "add", "new.py")  # staged changes are changes, too
+    (repository / "untracked.py").write_text("print(4)\n")
+
+    changed = diff(repository / "src")
+
+    assert "-print(1)\n+print(2)\n+API_KEY = '***'\n" in changed
+    assert "+++ b/new.py\n" in changed
+    assert "Binary files a/picture.png and b/picture.png differ" in changed
+    assert "untracked" not in changed
+
+
+def test_the_users_own_way_to_show_changes_is_not_used(repository: Path, tmp_path: Path):
+    for name, value in {
+        "diff.external": str(tmp_path / "none"),
+        "diff.noprefix": "true",
+        "diff.mnemonicPrefix": "true",
+        "diff.relative": "true",
+        "diff.orderFile": str(tmp_path / "none"),
+        "color.ui": "always",
+    }.items():
+        git(repository, "config", name, value)
+    (repository / "src" / "train.py").write_text("print(2)\n")
+    (repository / "src" / "deeper").mkdir()
+
+    changed = diff(repository / "src" / "deeper")
+
+    assert changed.startswith("diff --git a/src/train.py b/src/train.py\n")
+
+
+def test_of_a_large_change_whole_lines_from_the_beginning_are_noted(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(git_state, "MOST_DIFF_BYTES", 100_000)
+    (repository / "src" / "train.py").write_text("".join(f"x = {n}\n" for n in range(100_000)))
+
+    changed = diff(repository)
+    found = state(repository)
+
+    assert len(changed) < 101_000
+    assert changed.endswith("]\n")
+    assert all(line.startswith("+x = ") for line in changed.splitlines()[6:-1])
+    assert found is not None
+    assert found.is_changed is True
+
+
+def test_without_git_no_change_is_noted(repository: Path, monkeypatch: pytest.MonkeyPatch):
+    (repository / "src" / "train.py").write_text("print(2)\n")
+    monkeypatch.setenv("PATH", os.devnull)
+    assert diff(repository) == ""
+
+
+def test_the_folder_is_noted_as_its_path_in_a_repository_that_others_may_have(repository: Path):
+    reader = GitReader(repository / "src")
+    assert reader.folder == str(repository / "src")
+    reader.close()
+    git(repository, "remote", "add", "origin", "https://example.com/team/code.git")
+    for folder, noted in ((repository / "src", "src"), (repository, "."), (None, "")):
+        reader = GitReader(folder)
+        assert reader.folder == noted
+        reader.close()
+
+
 def test_packed_references_detached_heads_and_working_trees_are_read(
     repository: Path, tmp_path: Path
 ):

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trackside.records.spec import JOB_NAME
-from trackside.sdk.naming import base_of, name_problems, unique_name
+from trackside.sdk.naming import base_of, name_problems
+from trackside.texts.unique_names import unique_name
 
 NOON = datetime(2026, 11, 15, 12, 0, 1, 45_678, tzinfo=UTC)
 

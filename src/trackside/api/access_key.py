@@ -6,28 +6,14 @@
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from enum import StrEnum
 from typing import Any, Protocol
 
 from trackside.api.encryption import Seal
 from trackside.errors import TracksideError
+from trackside.records.rights import Rights
 
 Change = Callable[[dict[str, "AccessKey"]], None]
 """Changes the given keys, by id. May be called again with others."""
-
-
-class Rights(StrEnum):
-    """Each includes those before it."""
-
-    READ = "read"
-    SUBMIT = "submit"
-    ADMIN = "admin"
-
-    def allow(self, needed: "Rights") -> bool:
-        return _ORDER[self] >= _ORDER[needed]
-
-
-_ORDER = {rights: number for number, rights in enumerate(Rights)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

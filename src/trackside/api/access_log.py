@@ -12,6 +12,7 @@ from trackside.sigv4 import Request
 logger = logging.getLogger("trackside.access")
 
 _LONGEST = 256
+_LOGIN = "/ui/login/"
 
 
 def log_request(request: Request, request_id: str, exchange: Exchange, peer: str) -> None:
@@ -23,7 +24,7 @@ def log_request(request: Request, request_id: str, exchange: Exchange, peer: str
         "key": exchange.key_id,
         "peer": peer,
         "method": request.method,
-        "path": request.path[:_LONGEST],
+        "path": _shown(request.path),
         "service": exchange.service,
         "operation": exchange.operation or _target(request),
         "status": exchange.status,
@@ -45,6 +46,12 @@ def log_request(request: Request, request_id: str, exchange: Exchange, peer: str
         request_id,
         extra={"request": fields},
     )
+
+
+def _shown(path: str) -> str:
+    """Without the secret of a login link, which may not have been used up."""
+    before, login, _ = path.partition(_LOGIN)
+    return f"{before}{login}***" if login else path[:_LONGEST]
 
 
 def _target(request: Request) -> str:

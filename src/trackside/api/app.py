@@ -41,6 +41,8 @@ from trackside.api.protocols import not_offered
 from trackside.api.request_body import Body, BodyMemory, Receive
 from trackside.api.sessions import Session, Sessions
 from trackside.api.sigv4 import NotSigned, Refusal, candidate, scope_of, session_token_of
+from trackside.page.access import Person
+from trackside.page.gate import PERSON
 from trackside.sigv4 import Request
 
 logger = logging.getLogger(__name__)
@@ -161,12 +163,22 @@ class App:
         async def send_counted(message: MutableMapping[str, Any]) -> None:
             if message["type"] == "http.response.start":
                 body.exchange.status = message["status"]
+                self._note_person(scope, body)
                 message = {**message, "headers": [*message.get("headers", ()), *added]}
             elif scope["method"] != "HEAD":
                 body.exchange.bytes_out += len(message.get("body", b""))
             await send(message)
 
         await page(scope, receive, send_counted)
+
+    def _note_person(self, scope: MutableMapping[str, Any], body: Body) -> None:
+        """Somebody who is logged in to the page counts as one with a signature."""
+        person: Person | None = scope.get(PERSON)
+        connection = connection_of(scope)
+        if person is not None:
+            body.exchange.key_id = person.key_id
+            if connection is not None:
+                self.admission.mark_signed(connection)
 
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()

@@ -6,10 +6,12 @@ image is pulled with the server's own registry credentials, and its programs run
 
 from dataclasses import replace
 
-from trackside.api.access_key import AccessKey, Rights
+from trackside.api.access_key import AccessKey
 from trackside.containers import image_table
 from trackside.containers.image_table import ALLOWED, TABLE, Row
 from trackside.errors import Violation
+from trackside.jobs.placement_traits import runs_images
+from trackside.records.rights import Rights
 from trackside.records.spec import DOCKER, JobSpec
 from trackside.settings import Settings
 
@@ -18,7 +20,8 @@ IMAGE_FIELD = "AlgorithmSpecification.TrainingImage"
 
 def runs_in_container(spec: JobSpec, settings: Settings) -> bool:
     row = image_table.look_up(spec.algorithm.image, settings.images)
-    return settings.sandbox == DOCKER or spec.is_container or bool(row and row.image)
+    is_asked_for = spec.is_container or bool(row and row.image)
+    return settings.sandbox == DOCKER or is_asked_for or runs_images(settings.placement)
 
 
 def image_violations(spec: JobSpec, caller: AccessKey, settings: Settings) -> list[Violation]:

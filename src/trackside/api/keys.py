@@ -19,7 +19,6 @@ from trackside.api.access_key import (
     AccessKey,
     KeyStore,
     KeysUnavailable,
-    Rights,
     UnknownKey,
     good,
 )
@@ -28,6 +27,7 @@ from trackside.errors import TracksideError
 from trackside.files import damaged_files
 from trackside.jobs.owner_limit import Limit
 from trackside.records.owners import is_reserved
+from trackside.records.rights import Rights
 
 if TYPE_CHECKING:
     from trackside.api.team_keys import TeamKeys

@@ -30,18 +30,23 @@ def is_owner(caller: AccessKey, owner: str, jobs: Jobs) -> bool:
 
 
 def check_may_change(call: OperationCall, job: str, jobs: Jobs) -> None:
-    """Of a job; `JobNotFound` when there is none. A job's key changes that job, and those that it
-    submitted."""
-    caller = call.caller
+    """Of a job; `JobNotFound` when there is none."""
+    if why := why_not_change(call.caller, job, jobs):
+        raise denied(call.action, call.caller, why)
+
+
+def why_not_change(caller: AccessKey, job: str, jobs: Jobs) -> str:
+    """Why this caller may not change a job; empty when they may, `JobNotFound` without it. A job's
+    key changes that job, and those that it submitted."""
     own = job_of(caller)
     if caller.rights.allow(Rights.ADMIN) or own == job:
-        return
+        return ""
     submitter = jobs.submitter(job)
     if own is not None and submitter.key != caller.id:
-        why = f"The key of a job changes that job and those it submitted, and {job!r} is neither."
-        raise denied(call.action, caller, why)
+        return f"The key of a job changes that job and those it submitted, and {job!r} is neither."
     if not is_owner(caller, submitter.owner, jobs):
-        raise not_yours(call, f"job {job!r}", submitter.owner)
+        return _belongs_to(f"job {job!r}", submitter.owner)
+    return ""
 
 
 def shown_to(
@@ -51,13 +56,11 @@ def shown_to(
     As with changes, a job's key is for that job and for those that it submitted."""
     hidden = masked(description)
     return (
-        dict(description)
-        if hidden == description or _may_see_secrets(caller, job, jobs)
-        else hidden
+        dict(description) if hidden == description or may_see_secrets(caller, job, jobs) else hidden
     )
 
 
-def _may_see_secrets(caller: AccessKey, job: str, jobs: Jobs) -> bool:
+def may_see_secrets(caller: AccessKey, job: str, jobs: Jobs) -> bool:
     own = job_of(caller)
     if caller.rights.allow(Rights.ADMIN) or own == job:
         return True
@@ -68,11 +71,13 @@ def _may_see_secrets(caller: AccessKey, job: str, jobs: Jobs) -> bool:
 
 
 def not_yours(call: OperationCall, what: str, owner: str) -> ServiceError:
+    return denied(call.action, call.caller, _belongs_to(what, owner))
+
+
+def _belongs_to(what: str, owner: str) -> str:
     admin = f"one that may {Rights.ADMIN}"
     if not owner:
-        why = f"The {what} has no owner, as it is from before there were any; a key can, {admin}."
-    elif is_reserved(owner):
-        why = f"The {what} belongs to {owner!r}, which is no key's name; a key can, {admin}."
-    else:
-        why = f"The {what} belongs to {owner!r}; a key of that name can, or {admin}."
-    return denied(call.action, call.caller, why)
+        return f"The {what} has no owner, as it is from before there were any; a key can, {admin}."
+    if is_reserved(owner):
+        return f"The {what} belongs to {owner!r}, which is no key's name; a key can, {admin}."
+    return f"The {what} belongs to {owner!r}; a key of that name can, or {admin}."

@@ -8,31 +8,57 @@ import asyncio
 import base64
 import binascii
 import hmac
-import ipaddress
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
+from typing import Any
 
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
-from starlette.routing import Route
+from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute, Match, Mount, Route
 
 from trackside.api.health import Health
 from trackside.api.keys import AccessKeys, KeysUnavailable
 from trackside.api.telemetry import CONTENT_TYPE, Telemetry
+from trackside.page.app import Page
+from trackside.page.peer import is_local
 
-_FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via")
 _NOT_STORED = {"cache-control": "no-store"}
 
 
-def make_pages(health: Health, telemetry: Telemetry, keys: AccessKeys) -> Starlette:
+def make_pages(
+    health: Health, telemetry: Telemetry, keys: AccessKeys, page: Page | None = None
+) -> Starlette:
     pages = _Pages(health, telemetry, keys)
     return Starlette(
         routes=[
             Route("/health", pages.ready),
             Route("/health/live", pages.alive),
             Route("/metrics", pages.metrics),
+            *([] if page is None else page_routes(page)),
         ]
     )
+
+
+def page_routes(page: Page) -> list[BaseRoute]:
+    """At /ui and, for a proxy that passes its prefix on, below that."""
+
+    async def lead(request: Request) -> Response:
+        return RedirectResponse(page.files.base(request), 307)
+
+    found: list[BaseRoute] = [_Home("/", lead)]
+    for prefix in dict.fromkeys(["", page.path_prefix]):
+        found += [Route(f"{prefix}/ui", lead), Mount(f"{prefix}/ui", page.app)]
+    return found
+
+
+class _Home(Route):
+    """The server's root, for browsers; other clients of it mean the list of buckets."""
+
+    def matches(self, scope: MutableMapping[str, Any]) -> tuple[Match, MutableMapping[str, Any]]:
+        accepted = Headers(scope=scope).get("accept", "") if scope["type"] == "http" else ""
+        is_browser = "text/html" in accepted
+        return super().matches(scope) if is_browser else (Match.NONE, {})
 
 
 class _Pages:
@@ -68,15 +94,6 @@ class _Pages:
         return Response(text_format, headers={"content-type": CONTENT_TYPE, **_NOT_STORED})
 
 
-def is_local(headers: Mapping[str, str], peer: str) -> bool:
-    """Whether the client is on this machine, not behind a proxy on it: a proxy passes on the Host
-    header of its client, as signatures would be wrong otherwise."""
-    host = headers.get("host", "")
-    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
-    is_forwarded = any(header in headers for header in _FORWARDED)
-    return _is_loopback(peer) and _is_loopback(name.strip("[]")) and not is_forwarded
-
-
 def has_key(headers: Mapping[str, str], keys: AccessKeys) -> bool:
     """In the form that Prometheus sends: the key's id and secret as user and password."""
     scheme, _, encoded = headers.get("authorization", "").partition(" ")
@@ -91,10 +108,3 @@ def has_key(headers: Mapping[str, str], keys: AccessKeys) -> bool:
     except KeysUnavailable:
         return False
     return secret is not None and hmac.compare_digest(secret.encode(), password.encode())
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

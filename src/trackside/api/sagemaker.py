@@ -8,10 +8,11 @@ from trackside.api.fair_pool import ThreadPools
 from trackside.api.json_service import JsonService, Operation, OperationCall, Response
 from trackside.api.keys import Rights
 from trackside.api.locations import Locations
+from trackside.api.sagemaker_issues import IssueOperations
 from trackside.api.sagemaker_jobs import CheckQuota, TrainingJobs, no_quota
 from trackside.api.sagemaker_processing import ProcessingJobs
 from trackside.api.sagemaker_search import JobSearch
-from trackside.api.sagemaker_update import JobUpdate, Tags
+from trackside.api.sagemaker_update import JobUpdate, Note, Tags
 from trackside.api.validation import invalid, not_found, parsed, refused
 from trackside.errors import (
     DiskFull,
@@ -42,6 +43,7 @@ def sagemaker(
     training = TrainingJobs(jobs, locations, check_quota, limit_of)
     processing = ProcessingJobs(jobs)
     updates, tags, search = JobUpdate(jobs, locations), Tags(jobs), JobSearch(jobs)
+    issues = IssueOperations(jobs)
     operations = {
         "CreateTrainingJob": Operation(Rights.SUBMIT, training.create),
         "DescribeTrainingJob": Operation(Rights.READ, training.describe),
@@ -56,6 +58,9 @@ def sagemaker(
         "DescribeProcessingJob": Operation(Rights.READ, processing.describe),
         "ListProcessingJobs": Operation(Rights.READ, processing.list, is_heavy=True),
         "StopProcessingJob": Operation(Rights.SUBMIT, processing.stop),
+        "TracksideIssues": Operation(Rights.READ, issues.list, is_heavy=True),
+        "TracksideSetIssue": Operation(Rights.SUBMIT, issues.set_state, is_heavy=True),
+        "TracksideNote": Operation(Rights.SUBMIT, Note(jobs).put),
         "TracksideQueue": Operation(Rights.READ, _Queue(jobs, limit_of).describe, is_heavy=True),
     }
     return JsonService("sagemaker", operations, service_error, pools)

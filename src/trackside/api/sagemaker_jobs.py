@@ -1,7 +1,7 @@
 """Training jobs: created, described, listed, stopped and deleted."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -24,7 +24,7 @@ from trackside.jobs.describe import arn
 from trackside.jobs.index import Order, Page
 from trackside.jobs.jobs import Jobs
 from trackside.jobs.queue import LimitOf, no_limit
-from trackside.jobs.resource_request import asked_by, asking_by_type
+from trackside.jobs.resource_request import asked_by, asking_by_type, is_counted
 from trackside.records.members import member
 from trackside.records.spec import JOB_NAME, OPTION_NAMES, JobSpec
 from trackside.records.status import Status
@@ -192,9 +192,19 @@ class TrainingJobs:
             violations += self._locations.violations(spec, call.caller)
             violations += images.image_violations(spec, call.caller, self._jobs.settings)
             violations += remote_rules.violations(spec, self._jobs.settings)
+            violations += self._placement_violations(call.params)
         if spec is None or violations:
             raise refused(violations)
-        return images.placed(spec, self._jobs.settings)
+        placed = images.placed(spec, self._jobs.settings)
+        options = replace(placed.options, placement=self._jobs.settings.placement)
+        return replace(placed, options=options)
+
+    def _placement_violations(self, given: Mapping[str, Any]) -> Iterator[Violation]:
+        """Which machines its jobs run on is the server's decision."""
+        named = given.get(OWN, {}).get("Placement")
+        if named not in (None, offered := self._jobs.settings.placement):
+            why = f"is not where this server runs jobs; it runs them on {offered!r}: leave --on out"
+            yield Violation("Trackside.Placement", named, why)
 
     def _enqueue(self, spec: JobSpec, call: OperationCall) -> None:
         for sentence in capture_plan.unsaved(spec):
@@ -202,7 +212,7 @@ class TrainingJobs:
         owner = acting_for(call.caller, self._jobs)
         limit = self._limit_of(owner)
         limit.check(owner, asked_by(spec))
-        if self._jobs.settings.enforce == "types":
+        if self._jobs.settings.enforce == "types" and is_counted(spec):
             spec = asking_by_type(spec, limit.of(self._jobs.capacity))
         self._check_capacity(owner, spec.name)
         self._jobs.enqueue(spec, key=call.caller.id, who=call.caller.label, owner=owner)

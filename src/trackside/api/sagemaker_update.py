@@ -1,5 +1,5 @@
 """Changes to an existing job: UpdateTrainingJob (its profiler, more rules, and settings that are
-only stored), and its tags."""
+only stored), its tags and its note."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,6 +11,7 @@ from trackside.api.validation import invalid, not_found, parsed, refused, wire_v
 from trackside.errors import Violation
 from trackside.jobs.describe import arn
 from trackside.jobs.jobs import Jobs
+from trackside.jobs.update_job import MOST_NOTE_CHARACTERS
 from trackside.records.job_updates import Update, merged_profiler
 from trackside.records.members import member
 from trackside.records.spec import JOB_NAME, JobSpec, Profiler, RuleConfiguration, Tag
@@ -166,6 +167,24 @@ class Tags:
         if name is None:
             raise not_found()
         return name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _NoteRequest:
+    name: str = member("TrainingJobName", pattern=JOB_NAME, least=1, most=63)
+    text: str = member("Text", most=MOST_NOTE_CHARACTERS)
+
+
+class Note:
+    """The free text about a job, for our own clients: AWS has no such operation."""
+
+    def __init__(self, jobs: Jobs) -> None:
+        self._jobs = jobs
+
+    def put(self, call: OperationCall) -> Response:
+        request = parsed(_NoteRequest, call.params)
+        check_may_change(call, request.name, self._jobs)
+        return {"Text": self._jobs.set_note(request.name, request.text)}
 
 
 def _listed(tags: Mapping[str, str]) -> Sequence[Mapping[str, str]]:

@@ -1,5 +1,6 @@
 """Assembles all services of a server."""
 
+import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import partial
@@ -18,6 +19,7 @@ from trackside.api.job_credentials import JobCredentials
 from trackside.api.keys import AccessKeys
 from trackside.api.limits import Limits
 from trackside.api.logs import logs
+from trackside.api.page_access import PageAccess
 from trackside.api.pages import make_pages
 from trackside.api.quotas import Quotas
 from trackside.api.s3.relay import S3Relay
@@ -28,6 +30,8 @@ from trackside.api.telemetry import Telemetry
 from trackside.api.upkeep import BucketCleanup, GarbageCollector, Upkeep
 from trackside.jobs.jobs import Jobs
 from trackside.jobs.retention import Keep
+from trackside.page.app import Page
+from trackside.page.sessions import Sessions as PageSessions
 from trackside.settings import Settings
 from trackside.storage.credentials import s3_access, store_access
 
@@ -56,8 +60,9 @@ class Services:
         limit_of = keys.limits(settings.jobs_per_key)
         sessions = Sessions(keys, credentials)
         pools = ThreadPools()
+        training = sagemaker(self.jobs, pools, self._quotas.check, limit_of)
         services: dict[str, Service] = {
-            "sagemaker": sagemaker(self.jobs, pools, self._quotas.check, limit_of),
+            "sagemaker": training,
             "logs": logs(self.jobs, pools),
             **_cloudwatch(self.jobs, pools),
             "sts": Sts(sessions),
@@ -71,10 +76,19 @@ class Services:
         admission = Admission(Limits.of(settings))
         telemetry = Telemetry(self.jobs, self._upkeep, admission, pools)
         health = Health(checks(self.jobs, self._upkeep), lambda: self.app.is_draining)
+        create = training.operations["CreateTrainingJob"].run
+        self._page = Page(
+            self.jobs,
+            PageAccess(keys, self.jobs, create),
+            sessions=_page_sessions(settings),
+            path_prefix=settings.path_prefix,
+            is_login_always=settings.page_login == "always",
+            is_ending=lambda: self.app.is_draining,
+        )
         self.app = App(
             services,
             credentials,
-            make_pages(health, telemetry, keys),
+            make_pages(health, telemetry, keys, self._page),
             sessions=sessions,
             admission=admission,
             watch=telemetry.count,
@@ -97,10 +111,16 @@ class Services:
         trace: TracebackType | None,
     ) -> None:
         with self._open:
+            self._page.close()
             self._quotas.close(timeout=_CLOSE_SECONDS)
             self._garbage_collector.close(timeout=_CLOSE_SECONDS)
             self._bucket_cleanup.close(timeout=_CLOSE_SECONDS)
             self._upkeep.close(timeout=_CLOSE_SECONDS)
+
+
+def _page_sessions(settings: Settings) -> PageSessions:
+    path = settings.layout.server.page_sessions
+    return PageSessions(path, time.time, idle_seconds=settings.page_idle_seconds)
 
 
 def _s3(settings: Settings, environ: Mapping[str, str]) -> Service:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from trackside.api.call import ServiceError
 from trackside.errors import Violation
-from trackside.jobs.resource_request import is_possible
+from trackside.jobs.instance_types import is_possible
 from trackside.records.members import read
 from trackside.records.spec import JobSpec
 

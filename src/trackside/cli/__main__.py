@@ -11,10 +11,13 @@ def command() -> None:
     """Modules live as long as the process: collecting garbage while they are loaded, and once more
     at exit, takes a quarter of a short command's time.
     """
-    gc.set_threshold(_NEW_OBJECTS)
+    gc.disable()
     atexit.register(gc.freeze)
     from trackside.cli.main import OWN_PROCESS, main
 
+    gc.freeze()
+    gc.set_threshold(_NEW_OBJECTS)
+    gc.enable()
     main(prog_name="trackside", obj=OWN_PROCESS)
 
 

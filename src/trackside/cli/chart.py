@@ -16,6 +16,7 @@ GAP = "×"
 ASCII_BARS = "_.-~+=*#"
 ASCII_GAP = "x"
 STYLES = ("cyan", "yellow", "magenta", "green")
+EVENT_STYLE = "bold red"
 LEAST_ROWS = 3
 FRAME_ROWS = 3
 """Rows besides the canvas: the title, and below it the axis and its labels."""
@@ -104,11 +105,14 @@ class Marks:
     floor: str = "─"
     mark: str = "┬"
     gap: str = "×"
+    event: str = "▲"
+    """On the floor, where something happened, with a line above it."""
+    above_event: str = "┊"
     keys: str = "━"
     """Of each line, cyclically."""
 
 
-_PLAIN = Marks("|", "+", "+", "-", "+", "x", ASCII_MARKS)
+_PLAIN = Marks("|", "+", "+", "-", "+", "x", "^", ":", ASCII_MARKS)
 
 
 def chart(
@@ -117,10 +121,11 @@ def chart(
     x_name: str,
     size: tuple[int, int],
     *,
+    events: Sequence[float] = (),
     is_ascii: bool = False,
 ) -> list[Text]:
     """`size` is the columns and rows of the whole chart, including title and axes. Steps, as
-    `x_name` says, are labelled with integers.
+    `x_name` says, are labelled with integers. `events` are places on the x-axis to mark.
     """
     columns, rows = size
     marks = _PLAIN if is_ascii else Marks()
@@ -134,7 +139,9 @@ def chart(
     right = max([cell_len(line.label) + 1 for line in lines]) if len(lines) > 1 else 0
     width = max(_LEAST_COLUMNS, columns - margin - 2 - right)
     x_scale = _of_x(numpy.concatenate([line.x for line in lines]))
-    plot = _Plot(Canvas(width, canvas_rows, is_ascii), x_scale, scale, margin, marks)
+    canvas = Canvas(width, canvas_rows, is_ascii)
+    places = _event_places(events, x_scale, width)
+    plot = _Plot(canvas, x_scale, scale, margin, marks, places)
     for number, line in enumerate(lines):
         plot.draw(line, number)
     return [*head, *plot.rows(lines, figures), *plot.floor(x_name)]
@@ -160,6 +167,12 @@ def _title(
     return head
 
 
+def _event_places(events: Sequence[float], scale: axes.Scale, columns: int) -> frozenset[int]:
+    """The columns of those that are on the axis."""
+    shown = numpy.array([each for each in events if scale.low <= each <= scale.high])
+    return frozenset(round(float(place)) for place in scale.places(shown, columns))
+
+
 def _of_x(values: Reals) -> axes.Scale:
     first = float(values[0])
     is_one = bool((values == first).all())
@@ -174,6 +187,8 @@ class _Plot:
     margin: int
     """Columns for the labels at the left."""
     marks: Marks
+    events: frozenset[int] = frozenset()
+    """Columns."""
 
     def draw(self, line: Line, number: int) -> None:
         canvas = self.canvas
@@ -197,8 +212,11 @@ class _Plot:
         found = []
         for row in range(self.canvas.rows):
             drawn = self._left(figures.get(self.canvas.rows - 1 - row))
-            for letter, number in self.canvas.row(row):
-                drawn.append(letter, "" if number is None else style(number))
+            for column, (letter, number) in enumerate(self.canvas.row(row)):
+                if number is None and column in self.events:
+                    drawn.append(self.marks.above_event, EVENT_STYLE)
+                else:
+                    drawn.append(letter, "" if number is None else style(number))
             if row in at_ends:
                 drawn.append(f" {lines[at_ends[row]].label}", style(at_ends[row]))
             found.append(drawn)
@@ -225,7 +243,10 @@ class _Plot:
             if at >= len(figures) + bool(figures) and at + len(text) <= room:
                 figures = figures.ljust(at) + text
         below = Text(figures.ljust(start + width - len(name))).append(name, "dim")
-        return Text(" " * (start - 1)).append("".join([self.marks.corner, *axis]), "dim"), below
+        drawn = Text(" " * (start - 1)).append("".join([self.marks.corner, *axis]), "dim")
+        for column in self.events:
+            drawn.replace(start + column, self.marks.event, EVENT_STYLE)
+        return drawn, below
 
     def _left(self, figure: str | None) -> Text:
         side = self.marks.side if figure is None else self.marks.tick

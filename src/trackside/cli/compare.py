@@ -2,27 +2,35 @@
 
 import shlex
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from trackside.cli.job_names import job_argument
-from trackside.cli.machine_use import machine_use
-from trackside.cli.metrics import chosen
 from trackside.cli.tables import Cell, print_side_by_side, status_style, together
 from trackside.cli.text import as_json, duration
-from trackside.curves.curve_choice import Curve, best
-from trackside.curves.event_reader import read
 from trackside.curves.machine_curves import with_unit
 from trackside.curves.metric_direction import is_more_better
-from trackside.sdk.job import TrainingJob
 from trackside.sdk.known_jobs import known_reader
 from trackside.texts.secret_names import hidden, hide_in_arguments
-from trackside.texts.shown_names import shown_name
+from trackside.texts.shown_names import shown_name, wire_name
+from trackside.views.comparison.compare import Difference, differences, looked_at
+from trackside.views.comparison.compared_setup import facts_of
+
+if TYPE_CHECKING:
+    from trackside.jobs.job_service import JobReader
 
 _ORIGINS = ("script", "log", "hook", "machine")
-_NOT_COMPARED = "sagemaker_"
-"""Hyperparameters that say where the code is, not how it trains."""
+_TITLES = {
+    "code": "CODE THAT DIFFERS",
+    "git": "GIT, WHERE IT DIFFERS",
+    "package": "PACKAGE THAT DIFFERS",
+    "data": "DATA THAT DIFFERS",
+    "environment": "ENVIRONMENT THAT DIFFERS",
+    "host": "HOST, WHERE IT DIFFERS",
+}
+_MOST_ROWS = 30
+"""Of one kind."""
 
 
 @click.command(short_help="Show jobs side by side: settings, machine use, metrics.")
@@ -31,7 +39,8 @@ _NOT_COMPARED = "sagemaker_"
 @click.option("--system", is_flag=True, help="Also every metric of the machine.")
 @click.option("--json", is_flag=True, help="Print JSON.")
 def compare(jobs: tuple[str, ...], tag: str, system: bool, json: bool) -> None:
-    """Compare jobs: each metric's last and best value, hyperparameters, machine use.
+    """Compare jobs: each metric's last and best value, hyperparameters, machine use, and where
+    their code, git commit, packages, data, environment and hosts differ.
 
     The best is the greatest for names such as accuracy, and the least for all others; the best
     of the jobs is green. Hyperparameters that differ come first.
@@ -42,7 +51,11 @@ def compare(jobs: tuple[str, ...], tag: str, system: bool, json: bool) -> None:
       trackside compare train-a train-b train-c --tag val/ --json
     """
     known = known_reader()
-    found = {shown_name(name): _looked_at(TrainingJob(name, known), tag, system) for name in jobs}
+    names = [wire_name(name) for name in jobs]
+    found = {shown_name(name): looked_at(name, known, tag, system) for name in names}
+    differing = _differences(known, names)
+    for number, job in enumerate(found.values()):
+        job["differs"] = _differing(differing, number)
     if json:
         print(as_json(found))
         return
@@ -50,6 +63,7 @@ def compare(jobs: tuple[str, ...], tag: str, system: bool, json: bool) -> None:
     sections = {
         "METRIC, LAST (BEST)": _metrics(columns),
         **_hyperparameters(columns),
+        **{title: _shown_rows(differing, kind) for kind, title in _TITLES.items()},
         "MACHINE, MEAN (PEAK)": _machine(columns),
     }
     rows = _about(columns)
@@ -60,38 +74,27 @@ def compare(jobs: tuple[str, ...], tag: str, system: bool, json: bool) -> None:
     print_side_by_side(("", *found), rows)
 
 
-def _looked_at(job: TrainingJob, tag: str, system: bool) -> dict[str, Any]:
-    described = job.describe()
-    curves = read(job.curves_uri)
-    return {
-        "status": described["TrainingJobStatus"],
-        "seconds": described.get("TrainingTimeInSeconds"),
-        "hosts": job.num_hosts,
-        "hyperparameters": {
-            name: value
-            for name, value in described.get("HyperParameters", {}).items()
-            if not name.startswith(_NOT_COMPARED)
-        },
-        "arguments": described["Trackside"]["options"].get("Arguments", []),
-        "metrics": {
-            curve.name: _figures(curve)
-            for curve in chosen(curves, tag, system=system)
-            if not curve.same_as
-        },
-        "machine": machine_use(curves),
-    }
+def _differences(known: "JobReader", names: Sequence[str]) -> list[Difference]:
+    """Of all but what has a section of its own."""
+    names = list(dict.fromkeys(names))
+    facts = [facts_of(known, known.describe(name)) for name in names]
+    return [row for row in differences(facts)[0] if row.kind in _TITLES]
 
 
-def _figures(curve: Curve) -> dict[str, Any]:
-    series, found = curve.series, best(curve.series)
-    return {
-        "tag": series.tag,
-        "origin": curve.origin.name.lower(),
-        "last": float(series.values[-1]),
-        "step": int(series.steps[-1]),
-        "best": None if found is None else found[0],
-        "best_step": None if found is None else found[1],
-    }
+def _differing(rows: Sequence[Difference], number: int) -> dict[str, dict[str, str | None]]:
+    found: dict[str, dict[str, str | None]] = {}
+    for row in rows:
+        found.setdefault(row.kind, {})[row.name] = row.values[number]
+    return found
+
+
+def _shown_rows(rows: Sequence[Difference], kind: str) -> list[list[Cell]]:
+    chosen = [row for row in rows if row.kind == kind]
+    shown = [_row(row.name, (value or "" for value in row.values)) for row in chosen[:_MOST_ROWS]]
+    if len(chosen) > _MOST_ROWS:
+        more = f"and {len(chosen) - _MOST_ROWS:,} more: --json shows all"
+        shown.append(_row(more, [""] * len(chosen[0].values)))
+    return shown
 
 
 def _about(jobs: list[dict[str, Any]]) -> list[list[Cell]]:

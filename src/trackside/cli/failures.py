@@ -1,6 +1,5 @@
 """How an error is shown on a terminal, and its exit code."""
 
-import re
 import textwrap
 
 from trackside.errors import (
@@ -26,16 +25,6 @@ NOT_REACHABLE = 3
 STOPPED = {StopCause.RULE: 5, StopCause.TIME_LIMIT: 6, StopCause.SOMEBODY: 7}
 INTERRUPTED = 130
 """128 + SIGINT, as in shells."""
-
-
-_OF_SCRIPT = (
-    r"(?:AlgorithmError: )?(?P<host>algo-\d+: )?"
-    r"(?:ExecuteUserScript|InstallRequirements|InstallModule)Error:\nExitCode (?P<code>-?\d+)\n"
-    r'ErrorMessage "(?P<said>.*?)(?:"?\nExtraInfo "(?P<extra>[^\n]*)")?(?:"?\nCommand "[^\n]*)?'
-)
-"""The contract's four lines and more, of which users need two facts. The end may be cut off."""
-_PLAIN = r"AlgorithmError: (?P<host>algo-\d+: )?(?P<said>.*), exit code: (?P<code>-?\d+)"
-"""The form with a reason given by the script, or only by the supervisor."""
 
 
 def exit_code(failure: BaseException) -> int:
@@ -77,20 +66,3 @@ def wrapped(text: str, columns: int) -> str:
                 break_on_hyphens=False,
             )
     return "\n".join(lines)
-
-
-def in_short(reason: str) -> str:
-    """Why a job failed, for a user who has just seen its log: no traceback, no command line."""
-    found = re.fullmatch(_OF_SCRIPT, reason, re.DOTALL)
-    extra = "" if found is None else found["extra"]
-    if found is None:
-        found = re.fullmatch(_PLAIN, reason, re.DOTALL)
-    if found is None:
-        return reason
-    said = _first_line(found["said"]) or extra or "the script said nothing"
-    return f"{found['host'] or ''}{said} (exit code {found['code']})"
-
-
-def _first_line(said: str) -> str:
-    """What went wrong comes before the evidence."""
-    return next((line.strip() for line in said.splitlines() if line.strip()), "")

@@ -7,7 +7,6 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from trackside.cli.repeat_command import own_parameters, plain
 from trackside.cli.styled_text import cell_len
 from trackside.cli.text import size
 from trackside.records.layout import WORKING_FOLDER
@@ -16,6 +15,7 @@ from trackside.records.status import Status
 from trackside.texts.secret_names import hidden, hide_in_arguments
 from trackside.texts.shown_names import shown_name
 from trackside.texts.terminal_text import one_line
+from trackside.views.job_setup.repeat_command import own_parameters, plain
 
 Facts = Iterator[tuple[str, str]]
 

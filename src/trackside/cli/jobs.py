@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from trackside.cli.job_search import SORTS, Found, Query, find
 from trackside.cli.tables import Cell, print_table, print_text, status_style
 from trackside.cli.text import as_json, duration
+from trackside.errors import InputError
 from trackside.jobs.index import JobSummary
 from trackside.records.status import Status
 from trackside.sdk.known_jobs import known_reader
 from trackside.texts.secret_names import hidden
 from trackside.texts.shown_names import shown_name
+from trackside.views.query.job_search import SORTS, Found, Search, find
 
 if TYPE_CHECKING:
-    from trackside.cli.search_conditions import Condition, Name, Value
+    from trackside.views.query.search_conditions import Condition, Name, Value
 
 RUNNING = "Running"
 """The common word for `InProgress`."""
@@ -43,9 +44,14 @@ def _conditions(kind: str = "") -> Callable[..., "list[Condition]"]:
     ) -> "list[Condition]":
         if not given:
             return []
-        from trackside.cli.search_conditions import parse_of_kind, parse_where
+        from trackside.views.query.search_conditions import parse_condition, parse_of_kind
 
-        return parse_of_kind(kind, given) if kind else parse_where(ctx, option, given)
+        if kind:
+            return parse_of_kind(kind, given)
+        try:
+            return [parse_condition(text) for text in given]
+        except InputError as error:
+            raise click.BadParameter(str(error), ctx, option) from None
 
     return parse
 
@@ -53,20 +59,26 @@ def _conditions(kind: str = "") -> Callable[..., "list[Condition]"]:
 def _moment(ctx: click.Context, option: click.Parameter, given: str | None) -> float | None:
     if given is None:
         return None
-    from trackside.cli.search_conditions import parse_moment
+    from datetime import datetime
 
-    return parse_moment(ctx, option, given)
+    from trackside.views.query.search_conditions import parse_moment
+
+    try:
+        return parse_moment(given, datetime.now()).timestamp()
+    except InputError as error:
+        raise click.BadParameter(str(error), ctx, option) from None
 
 
 def _names(ctx: click.Context, option: click.Parameter, given: tuple[str, ...]) -> "list[Name]":
     if not given:
         return []
-    from trackside.cli.search_conditions import Name
+    from trackside.views.query.search_conditions import Name
 
     return [Name.parse(each) for each in given]
 
 
 @click.command
+@click.argument("query", nargs=-1)
 @click.option(
     "--status",
     "statuses",
@@ -134,6 +146,7 @@ def _names(ctx: click.Context, option: click.Parameter, given: tuple[str, ...]) 
 )
 @click.option("--json", is_flag=True, help="Print JSON.")
 def jobs(
+    query: tuple[str, ...],
     statuses: tuple[str, ...],
     name_contains: str | None,
     tags: "list[Condition]",
@@ -151,6 +164,9 @@ def jobs(
 ) -> None:
     """List jobs, newest first. Filter them by their settings and results.
 
+    QUERY is in the language of the page: words of the name, status:failed, lr>1e-3, name~/bert/,
+    tag:x, is:live, findings>0, created>2d, joined by blanks, or, not and parentheses.
+
     A name in --where, --sort and --column is a hyperparameter, a metric or a tag, the first of
     these that a job has; param.NAME, metric.NAME and tag.NAME choose one. A metric is compared by
     its last value. What jobs are filtered by is shown as a column.
@@ -160,6 +176,7 @@ def jobs(
 
     \b
     Examples:
+      trackside jobs 'is:live findings>0 or status:failed created>2d'
       trackside jobs --status failed --since 2d
       trackside jobs --tag team=vision -p optimizer=adam --sort val_loss
       trackside jobs --where 'lr>0.01' --where 'val_acc>=0.9' --column epochs
@@ -168,7 +185,10 @@ def jobs(
     if owner and mine:
         raise click.UsageError("--owner and --mine cannot be given together.")
     known = known_reader()
-    query = Query(
+    text = " ".join(query)
+    columns = [*_names_in(text), *columns]
+    search = Search(
+        text=text,
         statuses=statuses,
         name_contains=name_contains,
         owner=known.owner if mine else owner,
@@ -180,22 +200,32 @@ def jobs(
         is_reversed=reverse,
         limit=limit,
     )
-    found, more = find(known, query)
+    found, more = find(known, search)
     if json:
-        print(as_json([_as_json(each, query.shown) for each in found]))
+        print(as_json([_as_json(each, search.shown) for each in found]))
     elif not found:
-        print_text(_none(query))
+        print_text(_none(search))
     else:
         owners = {each.row.owner for each in found if each.row.owner}
         with_owner = known.is_at_server or len(owners) > 1 or sort == "owner"
-        _print(found, query.shown, with_owner=with_owner)
+        _print(found, search.shown, with_owner=with_owner)
         if any(not each.row.is_final for each in found) and (trouble := known.disk_trouble):
             print_text(trouble, stderr=True)
         if more:
-            print(_cut(query, more), file=sys.stderr)
+            print(_cut(search, more), file=sys.stderr)
 
 
-def _cut(query: Query, more: int) -> str:
+def _names_in(text: str) -> "list[Name]":
+    """What jobs are searched by is shown."""
+    if not text:
+        return []
+    from trackside.views.query.query import parse
+    from trackside.views.table.searched_table import shown_names
+
+    return shown_names(parse(text))
+
+
+def _cut(query: Search, more: int) -> str:
     limit = query.limit
     way_out = f"--limit {5 * limit} shows more."
     if query.is_plain:
@@ -255,12 +285,14 @@ def _hidden(name: "Name", value: "Value | None") -> "Value | None":
     return hidden(name.text, value) if isinstance(value, str) else value
 
 
-def _none(query: Query) -> str:
+def _none(query: Search) -> str:
     narrowed = [
         f"with {query.name_contains!r} in its name" if query.name_contains else "",
         f"of {query.owner!r}" if query.owner else "",
         "of that time" if query.created_after or query.created_before else "",
     ]
+    if query.text:
+        narrowed.append(f"that matches {query.text!r}")
     if query.conditions:
         texts = (f"{each.name.text}{each.sign}{each.value}" for each in query.conditions)
         narrowed.append(f"with {' and '.join(texts)}")

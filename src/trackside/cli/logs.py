@@ -24,8 +24,17 @@ if TYPE_CHECKING:
 @click.option("-t", "--timestamps", is_flag=True, help="Print when each line was written (UTC).")
 @click.option("-a", "--all", "whole", is_flag=True, help="With -f at a terminal: print every line.")
 @click.option("-n", "--tail", type=click.IntRange(0), metavar="N", help="Only the last N lines.")
+@click.option("--grep", metavar="REGEX", help="Only lines that match; (?i) ignores case.")
+@click.option("-N", "--line-numbers", is_flag=True, help="With --grep: print where each line is.")
 def logs(
-    job: str, follow: bool, host: str | None, timestamps: bool, whole: bool, tail: int | None
+    job: str,
+    follow: bool,
+    host: str | None,
+    timestamps: bool,
+    whole: bool,
+    tail: int | None,
+    grep: str | None,
+    line_numbers: bool,
 ) -> None:
     """Print a job's log, byte for byte. With several hosts, each line starts with its host.
 
@@ -36,9 +45,16 @@ def logs(
     Examples:
       trackside logs -f train-2026-11-15-22-50-46-123
       trackside logs train-2026-11-15-22-50-46-123 --host algo-2 --tail 50
+      trackside logs train-2026-11-15-22-50-46-123 --grep 'loss: (nan|inf)' -N
     """
     known = known_reader()
     is_labelled = host is None and TrainingJob(job, known).num_hosts > 1
+    if grep is not None:
+        if follow or tail is not None:
+            raise click.UsageError("--grep searches the log so far: leave out --follow and --tail.")
+        from trackside.cli.log_search import HitStyle, print_hits
+
+        return print_hits(known, job, host, grep, HitStyle(is_labelled, timestamps, line_numbers))
     lines = _selected(known, job, host, follow=follow, tail=tail)
     if follow and not whole:
         from trackside.sdk.print_events import shown_on

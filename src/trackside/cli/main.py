@@ -24,8 +24,11 @@ that call `main` themselves do not set it.
 """
 
 GROUPS = {
-    "Jobs": ("run", "jobs", "show", "logs", "stop", "artifacts", "delete"),
+    "Jobs": ("run", "check", "audit-resume", "jobs", "show", "logs", "stop", "artifacts", "delete"),
     "Inspect and diagnose a job": (
+        "ui",
+        "watch",
+        "issues",
         "findings",
         "report",
         "metrics",
@@ -33,8 +36,11 @@ GROUPS = {
         "tensorboard",
         "tensors",
         "rules",
+        "invariants",
+        "mcp",
     ),
     "Container images": ("image",),
+    "Clusters": ("placements",),
     "Recovery and disk space": (
         "upload",
         "reindex",
@@ -51,15 +57,20 @@ GROUPS = {
 }
 """As in the help."""
 COMMANDS = tuple(name for names in GROUPS.values() for name in names)
-"""Each is the function of that name in the module of that name."""
+"""Each is the function of that name in the module of that name, with `_` for `-`."""
 SUMMARIES = {
     "run": "Run a script, a module or a command as a training job.",
+    "check": "Read training scripts and report mistakes, without running them.",
+    "audit-resume": "Stop and resume a script, and name what was not restored.",
     "jobs": "List jobs, newest first.",
     "show": "Show one job: its status, why it failed, where its files are.",
     "logs": "Print a job's log, byte for byte.",
     "stop": "Stop a job and keep its output.",
     "artifacts": "List or download what a job has stored: model, output, …",
     "delete": "Delete finished jobs; with --data, also their output.",
+    "ui": "Open the page: what is wrong, jobs, curves, logs.",
+    "watch": "Watch a job live: what is wrong, curves, machine, log.",
+    "issues": "Show what is wrong, grouped over jobs, and what may have caused it.",
     "findings": "Show what rules have found, and what to try.",
     "report": "Write an HTML report about a job.",
     "metrics": "Show the curves of a job in the terminal.",
@@ -67,7 +78,10 @@ SUMMARIES = {
     "tensorboard": "Show jobs side by side in TensorBoard, live.",
     "tensors": "List the tensors that a job has saved, with statistics.",
     "rules": "List the built-in rules, or try some on a job.",
+    "invariants": "Experimental: name what held in good jobs, and not in this one.",
+    "mcp": "Serve jobs to coding agents, over the Model Context Protocol.",
     "image": "Build container images, for `trackside run --image`.",
+    "placements": "List where jobs can run, and what is free there.",
     "upload": "Upload what a job could not store when it finished.",
     "reindex": "Rebuild the list of jobs from storage.",
     "gc": "Remove old files of finished jobs from TRACKSIDE_HOME.",
@@ -84,13 +98,16 @@ SYNONYMS = {
     "cancel": "stop",
     "clean": "gc",
     "curves": "metrics",
+    "dashboard": "ui",
     "describe": "show",
     "download": "artifacts",
     "inspect": "show",
     "kill": "stop",
+    "lint": "check",
     "list": "jobs",
     "log": "logs",
     "ls": "jobs",
+    "problems": "issues",
     "prune": "gc",
     "ps": "jobs",
     "remove": "delete",
@@ -100,6 +117,7 @@ SYNONYMS = {
     "submit": "run",
     "tail": "logs",
     "train": "run",
+    "web": "ui",
 }
 """Names that other programs use for them."""
 
@@ -111,7 +129,8 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command = getattr(import_module(f"trackside.cli.{cmd_name}"), cmd_name)
+        name = cmd_name.replace("-", "_")
+        command = getattr(import_module(f"trackside.cli.{name}"), name)
         assert isinstance(command, click.Command)
         return command
 

@@ -10,6 +10,7 @@ import numpy
 from trackside.cli.chart import FRAME_ROWS, LEAST_ROWS, Line, chart, sparkline
 from trackside.cli.styled_text import Text
 from trackside.cli.tables import Cell, table_lines, together
+from trackside.curves.columns import Reals
 from trackside.curves.curve_choice import (
     STEP,
     Curve,
@@ -48,7 +49,7 @@ def view(
         height = room // len(drawn) - 1
     lines: list[Text] = []
     for group in drawn:
-        lines += [*_chart(group, (columns, height), is_ascii=is_ascii), Text("")]
+        lines += [*group_chart(group, (columns, height), is_ascii=is_ascii), Text("")]
     return [*lines, *table] if table else lines[:-1]
 
 
@@ -114,18 +115,36 @@ def _moves(curve: Curve) -> bool:
     return len(values) > 1 and not bool((values == values[0]).all())
 
 
-def _chart(group: Sequence[Curve], size: tuple[int, int], *, is_ascii: bool) -> list[Text]:
+def group_chart(
+    group: Sequence[Curve],
+    size: tuple[int, int],
+    *,
+    steps: Sequence[int] = (),
+    is_ascii: bool = False,
+) -> list[Text]:
+    """One chart for the curves of one metric; `steps` are marked."""
     if len(group) == 1:
         (curve,) = group
         line = Line("", _figures(curve), curve.series.steps.astype(float), curve.series.values)
-        return chart(curve.name, [line], STEP, size, is_ascii=is_ascii)
+        return chart(curve.name, [line], STEP, size, events=steps, is_ascii=is_ascii)
     labels = labels_of(group)
     x_name, places = drawn_over(group)
     lines = [
         Line(label, f"{label} {_figures(curve)}", x, curve.series.values)
         for label, curve, x in zip(labels, group, places, strict=True)
     ]
-    return chart(title_of(group), lines, x_name, size, is_ascii=is_ascii)
+    events = steps if x_name == STEP else _times_of(steps, group, places)
+    return chart(title_of(group), lines, x_name, size, events=events, is_ascii=is_ascii)
+
+
+def _times_of(
+    steps: Sequence[int], group: Sequence[Curve], places: Sequence[Reals]
+) -> Sequence[float]:
+    """On an axis of time, by the curve with the most steps."""
+    at = max(range(len(group)), key=lambda number: group[number].series.steps[-1])
+    known = group[at].series.steps
+    found = numpy.interp([step for step in steps if step <= known[-1]], known, places[at])
+    return [float(each) for each in found]
 
 
 def _figures(curve: Curve) -> str:

@@ -13,14 +13,16 @@ from trackside.cli.job_names import job_argument
 from trackside.cli.metric_view import COLUMNS, NUMBERS, SPARE, table_rows, view
 from trackside.cli.styled_text import Text
 from trackside.cli.tables import print_table, print_text, status_style
-from trackside.cli.terminal import LiveLines, Terminal
+from trackside.cli.terminal import LiveLines, Terminal, is_unicode
 from trackside.cli.text import as_json
-from trackside.curves.curve_choice import Curve, Origin, all_curves
+from trackside.curves.curve_choice import Curve
 from trackside.curves.event_reader import Curves, Follower
 from trackside.records.status import Status
 from trackside.sdk.job import TrainingJob
 from trackside.sdk.known_jobs import known_reader
 from trackside.texts.terminal_text import visible
+from trackside.views.curves.chosen_curves import chosen
+from trackside.views.query.query import parse_text_query
 
 FOLLOW_SECONDS = 1.0
 _ALSO_FOR_LIVE = 2
@@ -30,13 +32,21 @@ _ALSO_FOR_LIVE = 2
 @click.command(short_help="Show the curves of a job in the terminal.")
 @job_argument()
 @click.option("--tag", metavar="TEXT", default="", help="Only metrics whose name contains this.")
+@click.option("-g", "--grep", metavar="QUERY", help="Only metrics whose name matches this query.")
 @click.option("--system", is_flag=True, help="Also the machine's metrics.")
 @click.option("--all", "everything", is_flag=True, help="Also curves that are equal to others.")
 @click.option("-f", "--follow", is_flag=True, help="Redraw until the job finishes.")
 @click.option("--json", is_flag=True, help="Print each metric's values as JSON.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print every point as CSV.")
 def metrics(
-    job: str, tag: str, system: bool, everything: bool, follow: bool, json: bool, as_csv: bool
+    job: str,
+    tag: str,
+    grep: str | None,
+    system: bool,
+    everything: bool,
+    follow: bool,
+    json: bool,
+    as_csv: bool,
 ) -> None:
     """Show a job's metrics: charts of those that its script wrote or printed, a table of the
     others.
@@ -49,19 +59,21 @@ def metrics(
     Examples:
       trackside metrics last
       trackside metrics last --tag loss -f
+      trackside metrics last --grep 'val -~/^vitals/'
       trackside metrics last --csv > curves.csv
     """
     if json and as_csv:
         raise click.UsageError("--json and --csv cannot be given together.")
+    query = None if grep is None else parse_text_query(grep)
     known = TrainingJob(job, known_reader())
     follower = Follower(known.curves_uri)
     is_drawn = sys.stdout.isatty() and not (json or as_csv)
     live = LiveLines(Terminal.of_stdout()) if is_drawn and follow else None
-    if not _is_unicode():
+    if not is_unicode():
         sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]  # it is a terminal's
     try:
         for described, curves in _readings(known, follower, follow=follow):
-            shown = chosen(curves, tag, system=system)
+            shown = chosen(curves, tag, system=system, query=query)
             if json:
                 print(as_json([summary(curve) for curve in shown]), flush=True)
                 continue
@@ -71,21 +83,12 @@ def metrics(
             elif live is not None:
                 live.show(_frame(known.name, described, kept, live.most_lines))
             else:
-                _print(kept or _nothing(tag, len(chosen(curves, tag, system=True))), is_drawn)
+                hidden = chosen(curves, tag, system=True, query=query)
+                _print(kept or _nothing(tag or grep or "", len(hidden)), is_drawn)
     except KeyboardInterrupt:
         print()  # after the ^C that the terminal echoes
         raise
     _print_skipped(known.describe(), follower)
-
-
-def chosen(curves: Curves, tag: str, *, system: bool) -> list[Curve]:
-    """Curves with `tag` in their name, the machine's only with `system`."""
-    return [
-        curve
-        for curve in all_curves(curves)
-        if tag in curve.name or tag in f"{curve.series.run}/{curve.series.tag}"
-        if system or curve.origin is not Origin.MACHINE
-    ]
 
 
 def summary(curve: Curve) -> dict[str, Any]:
@@ -127,10 +130,10 @@ def _print(shown: Sequence[Curve] | str, is_drawn: bool) -> None:
         print_text(shown)
     elif is_drawn:
         terminal = Terminal.of_stdout()
-        for line in view(shown, terminal.width, is_ascii=not _is_unicode()):
+        for line in view(shown, terminal.width, is_ascii=not is_unicode()):
             terminal.print(line)
     else:
-        rows = [*table_rows(shown, is_grouped=False, is_ascii=not _is_unicode())]
+        rows = [*table_rows(shown, is_grouped=False, is_ascii=not is_unicode())]
         print_table(COLUMNS, rows, numbers=NUMBERS, spare=SPARE)
 
 
@@ -144,7 +147,7 @@ def _frame(
         return [head, Text("No metrics yet.")]
     columns = Terminal.of_stdout().width
     room = most_lines - _ALSO_FOR_LIVE
-    return [head, Text(""), *view(shown, columns, room, is_ascii=not _is_unicode())]
+    return [head, Text(""), *view(shown, columns, room, is_ascii=not is_unicode())]
 
 
 def _write_points(shown: Sequence[Curve]) -> None:
@@ -155,10 +158,6 @@ def _write_points(shown: Sequence[Curve]) -> None:
         columns = (series.steps, series.times, series.values)
         points = zip(*(column.tolist() for column in columns), strict=True)
         writer.writerows((curve.name, *point) for point in points)
-
-
-def _is_unicode() -> bool:
-    return (sys.stdout.encoding or "").lower().replace("-", "").startswith("utf")
 
 
 def _print_skipped(described: Mapping[str, Any], follower: Follower) -> None:
@@ -176,7 +175,7 @@ def _nothing(tag: str, hidden: int) -> str:
     if hidden and tag:
         return f"Only figures of the machine have {tag!r} in their name; --system shows them."
     if tag:
-        return f"No metric has {tag!r} in its name. Without --tag all are shown."
+        return f"No metric has {tag!r} in its name. Without --tag and --grep all are shown."
     advice = (
         "No metrics yet. Write them with a SummaryWriter, such as one for 'runs', or print "
         "them and name a pattern: `trackside run --metric 'loss=loss: ([0-9.]+)' …`."

@@ -113,14 +113,13 @@ def _make(named: Named) -> "AnyRule":
             rule_parameters=named.parameters,
         )
     from trackside.rules import catalog
-    from trackside.rules.builtin import TensorRule
 
     try:
-        found = catalog.find(named.name)
+        found = catalog.find_entry(named.name)
     except catalog.UnknownRule:
         return built_in(named.name, **named.parameters)  # rejected together with other problems
-    make = built_in if issubclass(found, TensorRule) else built_in_profiler
-    return make(found.name(), **named.parameters)
+    make = built_in_profiler if found.is_profiler_rule else built_in
+    return make(found.name, **named.parameters)
 
 
 def _numbered(rules: "Iterable[AnyRule]") -> "list[AnyRule]":

@@ -23,6 +23,7 @@ from trackside.cli.run_command_line import (
     as_mapping,
     gigabytes,
     program_of,
+    typed_command,
     whole_gigabytes,
 )
 from trackside.cli.text import as_json
@@ -30,6 +31,7 @@ from trackside.errors import InvalidSpec, JobFailed, JobStopped
 from trackside.placement import standby
 from trackside.profiles import chosen_server
 from trackside.records import notify_targets
+from trackside.records.placed import LOCAL
 from trackside.settings import Settings, environment
 from trackside.texts.terminal_text import visible
 
@@ -53,6 +55,39 @@ def _targets(
     ctx: click.Context, option: click.Parameter, given: tuple[str, ...]
 ) -> list[str] | None:
     return [each for text in given for each in notify_targets.split(text)] or None
+
+
+def _sbatch_options(
+    ctx: click.Context, option: click.Parameter, given: tuple[str, ...]
+) -> dict[str, str]:
+    from trackside.placement.slurm_options import option_words
+
+    try:
+        return {name: value for text in given for name, value in option_words(text).items()}
+    except ValueError as error:
+        raise click.BadParameter(str(error), ctx, option) from None
+
+
+def _ray_options(
+    ctx: click.Context, option: click.Parameter, given: tuple[str, ...]
+) -> dict[str, str]:
+    from trackside.placement.ray_options import option_words
+
+    try:
+        return dict(map(option_words, given))
+    except ValueError as error:
+        raise click.BadParameter(str(error), ctx, option) from None
+
+
+def _kubernetes_options(
+    ctx: click.Context, option: click.Parameter, given: tuple[str, ...]
+) -> dict[str, str]:
+    from trackside.placement.kubernetes_options import option_words
+
+    try:
+        return dict(map(option_words, given))
+    except ValueError as error:
+        raise click.BadParameter(str(error), ctx, option) from None
 
 
 @click.command(cls=Run)
@@ -158,11 +193,51 @@ def _targets(
 )
 @click.option("--instance-type", metavar="TYPE", help="Recorded only; the job runs here.")
 @click.option(
+    "--on",
+    "placement",
+    metavar="PLACEMENT",
+    help="Where the hosts are: slurm for the cluster whose login node this is, or"
+    " slurm:USER@LOGIN; ray for the cluster that this machine is a node of, ray:HOST:PORT, or"
+    " ray://HEAD:10001; kubernetes or kubernetes:CONTEXT, as an experiment; by default this"
+    " machine. See `trackside placements`.",
+)
+@click.option("--partition", metavar="NAME", help="With --on slurm: as of sbatch.")
+@click.option(
+    "--time", "time_limit", metavar="LIMIT", help="With --on slurm: as of sbatch, such as 2-00:00."
+)
+@click.option(
+    "--slurm",
+    multiple=True,
+    callback=_sbatch_options,
+    metavar="OPTIONS",
+    help='With --on slurm: further options of sbatch, such as "--qos=high"; may be repeated.',
+)
+@click.option(
+    "--prolog",
+    metavar="LINES",
+    help='With --on slurm: prepares each node, such as "module load python".',
+)
+@click.option(
+    "--ray",
+    multiple=True,
+    callback=_ray_options,
+    metavar="NAME=VALUE",
+    help="With --on ray: strategy=PACK, accelerator=A100 or resources.NAME=1; may be repeated.",
+)
+@click.option(
+    "--kubernetes",
+    multiple=True,
+    callback=_kubernetes_options,
+    metavar="NAME=VALUE",
+    help="With --on kubernetes: namespace=NAME, queue=NAME, node-selector=KEY=VALUE and others; may"
+    " be repeated.",
+)
+@click.option(
     "--image",
     "image_uri",
     metavar="NAME",
     help="Run in a container of this image, by Docker or Podman; pulled if it is not here. Without"
-    " SCRIPT the image's own program runs.",
+    " SCRIPT the image's own program runs. With --on kubernetes it is needed.",
 )
 @click.option(
     "--cores", type=click.IntRange(1), metavar="N", help="Cores that each host needs and may use."
@@ -276,6 +351,12 @@ def run(
     bring_back: bool,
     tensorboard: str | None,
     json: bool,
+    partition: str | None,
+    time_limit: str | None,
+    slurm: dict[str, str],
+    prolog: str | None,
+    ray: dict[str, str],
+    kubernetes: dict[str, str],
     **arguments: Any,
 ) -> None:
     """Run a script, a module or a command as a training job.
@@ -298,8 +379,21 @@ def run(
       trackside run train.py --instances 2 --distribution torchrun
       trackside run train.py --image my-torch --rule all --wait
       trackside run --image my-training -p epochs=3 --channel training=./data --wait
+      trackside run train.py --on slurm --instances 8 --partition gpu --time 2-00:00 \
+          --output s3://bucket/out
+      trackside run train.py --on ray --instances 4 --gpus 1 --output s3://bucket/out
+      trackside run train.py --on kubernetes --image my-training --output s3://bucket/out
     """
     program = program_of(ctx)
+    named = {"partition": partition, "time": time_limit, "prolog": prolog}
+    sbatch = {**slurm, **{name: value for name, value in named.items() if value is not None}}
+    engine = (arguments["placement"] or "").partition(":")[0]
+    if sbatch and engine != "slurm":
+        raise click.UsageError(f"{_flag(sbatch, slurm)} needs --on slurm.")
+    for name, given in {"ray": ray, "kubernetes": kubernetes}.items():
+        if given and engine != name:
+            raise click.UsageError(f"--{name} needs --on {name}.")
+    options = {**sbatch, **ray, **kubernetes}
     _stand_by(ctx)
     from trackside.cli import capture_options
     from trackside.sdk.debugger import TensorBoardOutputConfig
@@ -315,11 +409,13 @@ def run(
     estimator = Estimator(
         **arguments,
         **program,
+        placement_options=options or None,
         distribution=_distribution(distribution, processes_per_host),
         tensorboard_output_config=TensorBoardOutputConfig(tensorboard) if tensorboard else None,
         debugger_hook_config=capture_options.hook_config(capture, every, ring, watching),
         rules=watching or None,
     )
+    estimator.typed_command = typed_command(ctx)
     try:
         with _upload_shown():
             estimator.fit(inputs or None, wait=False, job_name=job_name)
@@ -339,6 +435,7 @@ def run(
         from trackside.cli import in_place
 
         warnings += in_place.warnings(estimator.latest_training_job.name, program_folder)
+    warnings += _of_placement(arguments["placement"])
     for message in warnings:
         print_message(f"Warning: {visible(message)}")
     folder = None if is_alone else program_folder
@@ -356,11 +453,32 @@ def run(
     )
 
 
+def _of_placement(name: str | None) -> list[str]:
+    if name is None:
+        return []
+    from trackside.jobs.placement_traits import caution_of
+
+    return [*filter(None, [caution_of(name)])]
+
+
+def _flag(options: dict[str, str], slurm: dict[str, str]) -> str:
+    name = next(iter(options))
+    return "--slurm" if name in slurm else f"--{name}"
+
+
 def _stand_by(ctx: click.Context) -> None:
-    """Start a supervisor in advance for a job that runs here: both processes import at once."""
+    """Start a supervisor in advance for a job that runs here: both processes import at once. For
+    one that runs elsewhere, an engine is asked what there is."""
     settings = Settings.load()
-    is_here = chosen_server(environment(), settings.home) is None
-    if ctx.obj is OWN_PROCESS and is_here and settings.standby == "yes":
+    if chosen_server(environment(), settings.home) is not None:
+        return
+    placement = ctx.params["placement"]
+    if placement not in (None, LOCAL):
+        from trackside.placement.choose import UnknownPlacement, placement_named
+
+        with suppress(UnknownPlacement):  # submitting says so
+            placement_named(placement).expect()
+    elif ctx.obj is OWN_PROCESS and settings.standby == "yes":
         standby.prepare(_SUPERVISOR)
 
 
@@ -381,7 +499,8 @@ def _distribution(launcher: str | None, processes: int | None) -> dict[str, Any]
 
 
 def _aid(cause: str, *, entry_point: str | None, source_dir: str | None) -> str:
-    from trackside.cli import failure_hints, missing_files
+    from trackside.cli import missing_files
+    from trackside.views.job import failure_hints
 
     return failure_hints.advice(cause) or missing_files.advice(cause, entry_point, source_dir)
 

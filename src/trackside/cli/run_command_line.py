@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # imported when there are rules
     from trackside.sdk.rule import AnyRule
 
 _BEHIND = "trackside.behind"
+_TYPED = "trackside.typed"
 _EXTRA = re.compile(r"unexpected extra arguments? \((\S+?)[ )]")
 """The first of the arguments that click cannot parse."""
 
@@ -26,6 +27,7 @@ class Run(click.Command):
     """Script arguments among our options cause an error that shows where they belong."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta[_TYPED] = [*args]
         at = args.index("--") if "--" in args else len(args)
         ctx.meta[_BEHIND] = args[at + 1 :]
         own = args[:at]
@@ -40,6 +42,10 @@ class Run(click.Command):
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         return ["[OPTIONS]", "[SCRIPT] [-- ARGUMENT…]"]
+
+
+def typed_command(ctx: click.Context) -> list[str]:
+    return ["trackside", "run", *ctx.meta[_TYPED]]
 
 
 def program_of(ctx: click.Context) -> dict[str, Any]:

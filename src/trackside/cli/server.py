@@ -6,6 +6,7 @@ import logging
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from socket import socket
@@ -25,7 +26,10 @@ from trackside.errors import (
     StoreUnreachable,
 )
 from trackside.files import disk_space, durable
+from trackside.jobs.placement_traits import caution_of
 from trackside.jobs.team_database import open_database
+from trackside.page.path_prefix import checked_prefix
+from trackside.placement.choose import UnknownPlacement, placement_class
 from trackside.records.spec import DOCKER
 from trackside.settings import Settings, environment, keep_files_private, run_embedded
 from trackside.storage.credentials import keep_to_configured_store, keep_to_embedded_buckets
@@ -81,6 +85,24 @@ _LOG_LINE = "%(asctime)s %(levelname)s %(name)s %(message)s"
     type=click.Choice(["process", "docker"]),
     help="docker runs every job in a container, of the image that it names. [TRACKSIDE_SANDBOX]",
 )
+@click.option(
+    "--on",
+    "placement",
+    metavar="PLACEMENT",
+    help="slurm, slurm:USER@LOGIN, ray, ray:HOST:PORT or, as an experiment, kubernetes[:CONTEXT]"
+    " runs every job on that cluster."
+    " [TRACKSIDE_PLACEMENT]",
+)
+@click.option(
+    "--path-prefix",
+    metavar="PATH",
+    help="What a reverse proxy has before /ui, the page's path. [TRACKSIDE_PATH_PREFIX]",
+)
+@click.option(
+    "--page-login",
+    type=click.Choice(["others", "always"]),
+    help="always: this machine's user has to log in to the page, too. [TRACKSIDE_PAGE_LOGIN]",
+)
 @click.option("--quiet", is_flag=True, help="Do not log requests.")
 @click.option(
     "--log-format",
@@ -103,6 +125,9 @@ def server(
     storage: str | None,
     run_as: tuple[str, ...],
     sandbox: str | None,
+    placement: str | None,
+    path_prefix: str | None,
+    page_login: str | None,
     quiet: bool,
     log_format: str,
     drain_seconds: float,
@@ -129,9 +154,14 @@ def server(
         "TRACKSIDE_STORAGE": storage,
         "TRACKSIDE_RUN_AS": ",".join(run_as),
         "TRACKSIDE_SANDBOX": sandbox,
+        "TRACKSIDE_PLACEMENT": placement,
+        "TRACKSIDE_PATH_PREFIX": path_prefix,
+        "TRACKSIDE_PAGE_LOGIN": page_login,
     }
     chosen = {name: value for name, value in given.items() if value}
     settings = Settings.load({**environment(), **chosen}).embedded
+    prefix = checked_prefix(settings.path_prefix, "TRACKSIDE_PATH_PREFIX")
+    settings = replace(settings, path_prefix=prefix)
     check_users(settings)
     _check_engine(settings)
     try:
@@ -158,6 +188,7 @@ def server(
         _warn_of_full_disk(settings)
         _say_what_is_enforced()
         print(f"Listening at {url}", flush=True)
+        print(f"  {url}{settings.path_prefix}/ui/   is the page", flush=True)
         print('  eval "$(trackside env)"   sets up AWS clients in a shell', flush=True)
         with (
             keys.kept_current(),
@@ -168,6 +199,12 @@ def server(
 
 def _check_engine(settings: Settings) -> None:
     """Every job would fail without one; and a row for processes would never apply."""
+    try:
+        placement_class(settings.placement)
+    except UnknownPlacement as error:
+        raise InvalidSetting(f"TRACKSIDE_PLACEMENT = {settings.placement!r} {error}.") from None
+    if caution := caution_of(settings.placement):
+        logger.warning("%s", caution)
     rows = image_table.parse(settings.images)
     if settings.sandbox != DOCKER:
         return

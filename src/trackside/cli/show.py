@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from trackside.cli import job_facts
-from trackside.cli.failures import in_short as failure_in_short
 from trackside.cli.job_names import job_argument
-from trackside.cli.repeat_command import Repeated, repeated
 from trackside.cli.styled_text import Text
 from trackside.cli.table_layout import LEAST_TEXT, broken
 from trackside.cli.tables import Cell, print_table, print_text, status_style
-from trackside.cli.terminal import Terminal
+from trackside.cli.terminal import Terminal, is_unicode
 from trackside.cli.text import as_json, duration, size
 from trackside.files.damaged_files import counted
+from trackside.jobs.described_locations import curves_uri
+from trackside.records.death import Cause
 from trackside.records.journal import UNDELIVERED
 from trackside.records.layout import WORKING_FOLDER
 from trackside.records.rule_status import in_short
@@ -24,12 +24,17 @@ from trackside.records.status import Secondary, Status
 from trackside.sdk.known_jobs import known_reader
 from trackside.texts.shown_names import shown_name
 from trackside.texts.terminal_text import one_line, visible
+from trackside.views.job.deaths import death_in_words, death_of, earlier_deaths, tail_of
+from trackside.views.job.failure_reason import in_short as failure_in_short
+from trackside.views.job_setup.repeat_command import Repeated, repeated
 
 if TYPE_CHECKING:
     from trackside.jobs.job_service import JobReader
 
 _LABEL = 17
 """Columns for the labels."""
+MOST_LINES = 20
+"""Of the log of a host that died."""
 LAGGING_SECONDS = 60
 """A folder with files pending longer than this counts as lagging."""
 
@@ -57,7 +62,8 @@ def show(job: str, json: bool) -> None:
     terminal.print_wrapped(_title(described))
     if reason := described.get("FailureReason"):
         terminal.print_wrapped(Text(visible(reason), "red"))
-    if trouble := described["Trackside"].get("disk"):
+    _print_death(terminal, described)
+    for trouble in _troubles(described):
         terminal.print_wrapped(Text(visible(trouble), "bold red"))
     print()
     if facts := [*job_facts.asked(described, tags)]:
@@ -82,6 +88,34 @@ def show(job: str, json: bool) -> None:
     for where, number in described["Trackside"].get("damaged", {}).items():
         print_text(f"{counted(number, 'record')} skipped in {where}.")
     _print_repeated(terminal, repeated(described, tags, known.settings.output))
+
+
+def _print_death(terminal: Terminal, described: Mapping[str, Any]) -> None:
+    """The cause, the memory of its host where that is the cause, and its last lines."""
+    for earlier in earlier_deaths(described):
+        where = f" on {earlier.host}" if earlier.host else ""
+        print_text(f"Attempt {earlier.attempt} ended: {death_in_words(earlier)}{where}.")
+    if (death := death_of(described)) is None:
+        return
+    where = f" on {death.host}" if death.host else ""
+    terminal.print_wrapped(Text(f"Cause: {death_in_words(death)}{where}", "bold red"))
+    if death.cause is Cause.OUT_OF_MEMORY:
+        from trackside.cli.memory_curve import memory_curve  # needs NumPy
+
+        for line in memory_curve(curves_uri(described), death.host, is_ascii=not is_unicode()):
+            terminal.print(line)
+    if tail := tail_of(described, death):
+        print_text(f"The last lines of {death.host}:")
+        for line in tail.splitlines()[-MOST_LINES:]:
+            print_text(f"  | {visible(line)}")
+
+
+def _troubles(described: Mapping[str, Any]) -> Iterator[str]:
+    own = described["Trackside"]
+    if disk := own.get("disk"):
+        yield disk
+    if why := own.get("unreachable"):
+        yield f"As it was known here last: {why}"
 
 
 def _waiting(described: Mapping[str, Any], known: "JobReader") -> Iterator[str]:

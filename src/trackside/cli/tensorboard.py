@@ -1,5 +1,6 @@
 """`trackside tensorboard`: runs TensorBoard on one job or several, live."""
 
+import re
 import signal
 import sys
 import webbrowser
@@ -111,9 +112,15 @@ def _serve(
                 _print_address(library.job(label))
             parts.enter_context(server)
         url = process.url()
-        pages = {label: f"{url}experiment/{quote(label)}/" for label in labels}
+        pages = {label: _page_of(url, label) for label in labels}
         yield url, pages if len(pages) > 1 else {}
         process.wait()
+
+
+def _page_of(url: str, label: str) -> str:
+    """Where only the runs of one job are shown. Below `experiment/JOB/`, where its server has them
+    too, TensorBoard's page finds none: it asks for those of a default experiment."""
+    return f"{url}?runFilter={quote(f'^{re.escape(label)}(/|$)', safe='')}#timeseries"
 
 
 def _label(name: str) -> str:

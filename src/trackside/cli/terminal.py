@@ -108,3 +108,8 @@ class LiveLines:
 
     def _rendered(self, line: Text) -> str:
         return self._terminal.rendered(line.cropped(get_terminal_size().columns))
+
+
+def is_unicode() -> bool:
+    """Whether the output takes more letters than ASCII."""
+    return (sys.stdout.encoding or "").lower().replace("-", "").startswith("utf")

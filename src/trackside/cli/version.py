@@ -15,9 +15,13 @@ EXTRAS = {
     "analysis": ("matplotlib", "pandas", "polars"),
     "demo": ("sklearn", "tensorboard", "torch"),
     "gpu": ("pynvml",),
+    "kubernetes": ("kubernetes",),
+    "mcp": ("mcp",),
     "postgres": ("psycopg",),
+    "ray": ("ray",),
     "server": ("awscrt", "cryptography", "prometheus_client", "starlette", "uvicorn"),
     "tensorboard": ("tensorboard",),
+    "ui": ("starlette", "uvicorn"),
 }
 """The modules of each extra in pyproject.toml beyond Trackside's own dependencies."""
 _SHOWN_DIGITS = 7

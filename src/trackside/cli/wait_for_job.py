@@ -6,8 +6,7 @@ from contextlib import nullcontext
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from trackside.cli.failure_hints import advice
-from trackside.cli.failures import INTERRUPTED, in_short
+from trackside.cli.failures import INTERRUPTED
 from trackside.cli.finding_format import finding_formatter
 from trackside.cli.terminal import Terminal
 from trackside.errors import JobFailed, JobStopped, ServerUnreachable, TracksideError
@@ -19,6 +18,8 @@ from trackside.records.rule_status import Evaluation, RuleStatus
 from trackside.records.status import Secondary
 from trackside.sdk.job import TrainingJob
 from trackside.sdk.print_events import LinePrinter, shown_on
+from trackside.views.job.failure_hints import CRASH, advice
+from trackside.views.job.failure_reason import in_short
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -57,7 +58,8 @@ def wait_for(
             raise
         cause = in_short(failure.reason)
         where = f"  trackside logs {job.name}\n  trackside show {job.name}"
-        evidence = "\n".join(filter(None, (aid(cause), where)))
+        hint = "" if any(each.rule == CRASH for each in found) else aid(cause)
+        evidence = "\n".join(filter(None, (hint, where)))
         raise JobFailed(job.name, cause, evidence) from None
     except JobStopped as stopped:
         where = f"  trackside artifacts {job.name}\n  trackside show {job.name}"

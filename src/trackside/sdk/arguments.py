@@ -97,6 +97,10 @@ class Arguments(TypedDict, total=False):
     max_retry_attempts: Annotated[int | None, Place("RetryStrategy.MaximumRetryAttempts")]
     use_spot_instances: Annotated[bool | None, Place("EnableManagedSpotTraining")]
     grace_seconds: Annotated[int | None, Place("Trackside.GraceSeconds")]
+    placement: Annotated[str | None, Place("Trackside.Placement")]
+    placement_options: Annotated[
+        Mapping[str, str] | None, Place("Trackside.PlacementOptions", write=dict)
+    ]
     cores: Annotated[int | None, Place("Trackside.Cores")]
     memory_gb: Annotated[int | None, Place("Trackside.MemoryGB")]
     gpus: Annotated[int | None, Place("Trackside.GPUs")]

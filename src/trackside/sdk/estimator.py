@@ -4,21 +4,26 @@
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, Unpack
 
 from trackside.errors import InvalidSpec, JobError
+from trackside.jobs.placement_traits import caution_of
+from trackside.records.layout import JobKeys
 from trackside.records.spec import JobSpec
 from trackside.sdk import arguments, hyperparameters
 from trackside.sdk.arguments import Arguments, in_arguments
-from trackside.sdk.git_state import reading_git
+from trackside.sdk.git_state import GitReader, reading_git
 from trackside.sdk.inputs import Inputs
 from trackside.sdk.job import Logs, TrainingJob
 from trackside.sdk.known_jobs import known_jobs, known_submitter
+from trackside.sdk.launch import with_launch
+from trackside.sdk.recorded_files import git_diff, script_alone
 from trackside.sdk.request import FitArguments, Request, make_request
 from trackside.sdk.rule import AnyRule, ProfilerRule, Rule
+from trackside.sdk.source import Source
 from trackside.sdk.user_warnings import caution
 from trackside.settings import Settings
 
@@ -38,6 +43,8 @@ class _Estimator(ABC):
         self._hyperparameters = dict(self._arguments.pop("hyperparameters", {}))
         self.latest_training_job: TrainingJob | None = None
         self.jobs: list[TrainingJob] = []
+        self.typed_command: Sequence[str] | None = None
+        """What is recorded as the command of its jobs; by default this program's own."""
 
     @abstractmethod
     def _encode(self, value: Any) -> str:
@@ -60,11 +67,14 @@ class _Estimator(ABC):
         fit = FitArguments(inputs=inputs, job_name=job_name, experiment=experiment_config)
         with reading_git(self._arguments) as git:
             request = make_request(self._all_arguments(), fit, self._encode, jobs.settings)
-            spec = git.added_to(request.spec)
+            spec = with_launch(git.added_to(request.spec), self.typed_command, git.folder)
+            files = {**_contents(request.files), **_recorded(spec, request.source, git)}
         source = _packed(request, jobs.settings)
+        if not self.typed_command and (sentence := caution_of(spec.options.placement)):
+            caution(sentence)
         try:
             with _pull_shown(spec):
-                jobs.submit(spec, source=source, files=_contents(request.files))
+                jobs.submit(spec, source=source, files=files)
         except InvalidSpec as failure:
             raise in_arguments(failure, self._all_arguments()) from None
         job = TrainingJob(request.spec.name, jobs.jobs)
@@ -178,6 +188,14 @@ def _pull_shown(spec: JobSpec) -> AbstractContextManager[None]:
 
 def _contents(files: Mapping[str, Path]) -> dict[str, bytes]:
     return {uri: path.read_bytes() for uri, path in files.items()}
+
+
+def _recorded(spec: JobSpec, source: Source | None, git: GitReader) -> dict[str, bytes]:
+    keys = JobKeys.of(spec)
+    files = git_diff(keys, git)
+    if source is not None and source.in_place is not None and source.program:
+        files |= script_alone(keys, source.in_place / source.program)
+    return files
 
 
 def _packed(request: Request, settings: Settings) -> Iterator[bytes] | None:

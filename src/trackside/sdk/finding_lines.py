@@ -67,7 +67,8 @@ class FindingFormatter:
 
     def _diagnosis(self, each: "Diagnosis") -> Iterator[str]:
         since = "" if each.step is None else f", from step {each.step} on"
-        where = f", at {each.tensor}" if each.tensor else ""
+        places = ", ".join(dict.fromkeys(filter(None, (each.tensor, each.line))))
+        where = f", at {places}" if places else ""
         self._advised |= {one_line(each.message), one_line(each.advice)}
         yield from self._head(
             one_line(f"Diagnosis: {each.cause}{since}{where} ({each.confidence})")

@@ -1,9 +1,9 @@
-"""Reads the Git state of a job's code: the commit, its branch, its remote, and whether tracked
-files were changed since.
+"""Reads the Git state of a job's code: the commit, its branch, its remote, and how tracked files
+were changed since.
 
-All but the last is read from `.git` itself. Only `git` knows whether files were changed: it is
-started if there is a `.git`, runs while the source is packed, and gets a short timeout. Nothing
-here fails a job.
+All but the last is read from `.git` itself. Only `git` knows what was changed: it is started if
+there is a `.git`, runs while the source is packed, and gets a short timeout. Nothing here fails a
+job.
 """
 
 import os
@@ -26,8 +26,14 @@ _MOST_REFERENCES = 10
 """Links from HEAD to a commit."""
 _SECTION = re.compile(r'\s*\[remote\s+"(?P<name>[^"]*)"\]')
 _URL = re.compile(r"\s*url\s*=\s*(?P<url>.*?)\s*$")
-_STATUS = ("git", "--no-optional-locks", "-c", "core.fsmonitor=false", "status")
-_OF_TRACKED = ("--porcelain", "--untracked-files=no", "--ignore-submodules=dirty")
+MOST_DIFF_BYTES = 1 << 20
+_CUT = "[The rest of the change is left out.]\n"
+_GIT = ("git", "--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "diff.relative=false")
+# Whatever the user's configuration says, and without programs that it names.
+_DIFF = (
+    *("diff", "HEAD", "--no-color", "--no-ext-diff", "--no-textconv", "-O/dev/null"),
+    *("--src-prefix=a/", "--dst-prefix=b/", "--submodule=short", "--ignore-submodules=dirty"),
+)
 
 
 @contextmanager
@@ -35,7 +41,13 @@ def reading_git(arguments: Mapping[str, Any]) -> Iterator["GitReader"]:
     """For the source folder of these estimator arguments; nothing for one in storage, and for an
     image's own program.
     """
-    git = GitReader(_folder(arguments))
+    with git_of(_folder(arguments)) as git:
+        yield git
+
+
+@contextmanager
+def git_of(folder: Path | None) -> Iterator["GitReader"]:
+    git = GitReader(folder)
     try:
         yield git
     finally:
@@ -56,10 +68,13 @@ class GitReader:
     """A read in progress; `state` waits for the rest of it."""
 
     def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
         self._repository = None if folder is None else _Repository.above(folder)
-        self._status = None
+        self._process = None
+        self._change = b""
+        self._is_whole = False
         if folder is not None and self._repository is not None:
-            self._status = _started(folder)
+            self._process = _started(folder)
 
     def added_to(self, spec: JobSpec) -> JobSpec:
         state = self.state()
@@ -67,7 +82,7 @@ class GitReader:
 
     def state(self) -> GitState | None:
         """None when the folder is in no repository, or in one without a commit."""
-        changed = self._is_changed()
+        change = self._read_change()
         if self._repository is None:
             return None
         commit, branch = self._repository.head()
@@ -77,30 +92,55 @@ class GitReader:
         return GitState(
             commit=commit,
             branch=branch if branch and len(branch) <= BRANCH_MOST else None,
-            is_changed=changed,
+            is_changed=None if change is None else bool(change),
             remote=remote if remote and len(remote) <= REMOTE_MOST else None,
         )
 
-    def _is_changed(self) -> bool | None:
-        """None when git is missing, refuses, or takes too long."""
-        if self._status is None:
-            return None
-        import subprocess
+    def diff(self) -> bytes:
+        """How tracked files differ from the commit, without secrets and without the content of
+        binary files; empty if they do not, or it is unknown. Call `state` before.
+        """
+        if not self._change:
+            return b""
+        from trackside.texts.secret_names import mask_code
 
-        try:
-            output, _ = self._status.communicate(timeout=WAIT_SECONDS)
-        except subprocess.TimeoutExpired:
+        text = self._change.decode(errors="replace")
+        if not self._is_whole:
+            text = text[: text.rfind("\n") + 1] + _CUT
+        return mask_code(text).encode()
+
+    @property
+    def folder(self) -> str:
+        """The source's folder: its path in the repository, else on this machine; "" for none."""
+        if self._folder is None:
+            return ""
+        if self._repository is None or not self._repository.remote():
+            return str(self._folder)
+        return self._folder.relative_to(self._repository.root).as_posix()
+
+    def _read_change(self) -> bytes | None:
+        """What git prints, in bounds; None when git is missing, refuses, or takes too long to print
+        anything."""
+        if self._process is None:
             return None
-        return bool(output) if self._status.returncode == 0 else None
+        output, has_ended = _bounded_output(self._process, MOST_DIFF_BYTES)
+        if has_ended and self._process.wait() != 0:
+            return None
+        self._change, self._is_whole = output, has_ended
+        return output if output or has_ended else None
 
     def close(self) -> None:
-        if self._status is not None and self._status.poll() is None:
-            self._status.kill()
-            self._status.communicate()
+        if self._process is not None:
+            if self._process.poll() is None:
+                self._process.kill()
+            assert self._process.stdout is not None
+            self._process.stdout.close()
+            self._process.wait()
 
 
 class _Repository:
-    def __init__(self, git: Path) -> None:
+    def __init__(self, root: Path, git: Path) -> None:
+        self.root = root
         self._git = git
         """Of this working tree."""
         self._common = git
@@ -112,11 +152,11 @@ class _Repository:
     def above(cls, folder: Path) -> "_Repository | None":
         for each in (folder, *folder.parents):
             place = each / ".git"
-            if place.is_dir():
-                return cls(place)
+            if os.path.isdir(place):  # which raises nothing
+                return cls(each, place)
             output = _text(place)
             if output.startswith("gitdir:"):  # a worktree, or a submodule
-                return cls(each / output.removeprefix("gitdir:").strip())
+                return cls(each, each / output.removeprefix("gitdir:").strip())
         return None
 
     def head(self) -> tuple[str, str]:
@@ -179,13 +219,33 @@ def _started(folder: Path) -> "subprocess.Popen[bytes] | None":
 
     with suppress(OSError):
         return subprocess.Popen(
-            [*_STATUS, *_OF_TRACKED],
+            [*_GIT, *_DIFF],
             cwd=folder,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
         )
     return None
+
+
+def _bounded_output(process: "subprocess.Popen[bytes]", most: int) -> tuple[bytes, bool]:
+    """What it prints until it ends, has printed so much, or takes too long; whether it ended."""
+    import select
+    import time
+
+    assert process.stdout is not None
+    pipe, output, deadline = process.stdout.fileno(), bytearray(), time.monotonic() + WAIT_SECONDS
+    ready = select.poll()
+    ready.register(pipe, select.POLLIN)
+    while len(output) < most:
+        left = deadline - time.monotonic()
+        if left <= 0 or not ready.poll(left * 1000):
+            return bytes(output), False
+        piece = os.read(pipe, most - len(output))
+        if not piece:
+            return bytes(output), True
+        output += piece
+    return bytes(output), False
 
 
 def _text(path: Path) -> str:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trackside.errors import JobNotFinished
+from trackside.jobs import described_locations
 from trackside.records.journal import History
-from trackside.records.layout import JobKeys
 from trackside.records.status import Status
 from trackside.sdk.known_jobs import known_reader
 from trackside.sdk.user_warnings import caution
@@ -81,9 +81,7 @@ class TrainingJob:
 
     @property
     def num_hosts(self) -> int:
-        resources = self.describe()["ResourceConfig"]
-        groups = resources.get("InstanceGroups", ())
-        return sum(group["InstanceCount"] for group in groups) or resources["InstanceCount"]
+        return described_locations.num_hosts_of(self.describe())
 
     @property
     def is_watched(self) -> bool:
@@ -97,12 +95,7 @@ class TrainingJob:
     @property
     def curves_uri(self) -> str:
         """Where its event files are: the TensorBoard output, or a folder below its own output."""
-        described = self.describe()
-        keys = JobKeys(described["OutputDataConfig"]["S3OutputPath"].rstrip("/"), self._wire_name)
-        if "TensorBoardOutputConfig" in described:
-            uri = described["TensorBoardOutputConfig"]["S3OutputPath"]
-            return keys.under(uri, "tensorboard-output")
-        return f"{described['Trackside']['output']}/trackside/curves"
+        return described_locations.curves_uri(self.describe())
 
     def wait(self, logs: Logs = "All") -> None:
         """Return when the job has ended, printing its log as it runs. `JobFailed` if it failed; a
@@ -205,28 +198,20 @@ class TrainingJob:
 
     @property
     def debugger_artifacts_path(self) -> str | None:
-        return self._below("DebugHookConfig", "debug-output")
+        return described_locations.tensors_uri(self.describe())
 
     @property
     def tensorboard_artifacts_path(self) -> str | None:
-        return self._below("TensorBoardOutputConfig", "tensorboard-output")
+        return described_locations.tensorboard_uri(self.describe())
 
     @property
     def environment_uri(self) -> str:
         """Where the lists of installed packages are, a file for each host."""
-        return f"{self.describe()['Trackside']['output']}/trackside/environment"
+        return described_locations.environment_uri(self.describe())
 
     @property
     def profiler_artifacts_path(self) -> str | None:
-        return self._below("ProfilerConfig", "profiler-output")
-
-    def _below(self, member: str, folder: str) -> str | None:
-        described = self.describe()
-        config = described.get(member)
-        if config is None or config.get("DisableProfiler"):
-            return None
-        output = described["OutputDataConfig"]["S3OutputPath"]
-        return JobKeys(output, self._wire_name).under(config.get("S3OutputPath") or output, folder)
+        return described_locations.profile_uri(self.describe())
 
 
 _KINDS: dict[str, tuple[str, ...]] = {

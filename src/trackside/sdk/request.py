@@ -27,7 +27,7 @@ from trackside.sdk.debug_request import (
 )
 from trackside.sdk.inputs import Inputs, channels
 from trackside.sdk.locations import location
-from trackside.sdk.naming import base_of, name_problems, unique_name
+from trackside.sdk.naming import base_of, name_problems
 from trackside.sdk.program import (
     base_of_program,
     check_kind,
@@ -39,6 +39,7 @@ from trackside.sdk.program import (
 from trackside.sdk.source import Source, find_folder, find_source, in_place
 from trackside.settings import Settings
 from trackside.texts.shown_names import wire_name
+from trackside.texts.unique_names import unique_name
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,6 +82,9 @@ def test_rclone_copies_a_tree_and_finds_no_difference_afterwards(endpoint, s3, t
     assert stored(endpoint, "t") == {}
 
 
+@pytest.mark.parametrize(
+    "endpoint", ["embedded", pytest.param("relayed", marks=pytest.mark.nightly)], indirect=True
+)
 def test_the_aws_cli_syncs_and_presigns(endpoint, s3, tree, tmp_path):
     aws = program("aws")
     run(endpoint, aws, "s3", "sync", str(tree), f"s3://{BUCKET}/t")
