@@ -35,6 +35,11 @@ class Specimen:
         return tuple(part.strip() for part in self._field("cause").split(",") if part.strip())
 
     @property
+    def looks_like(self) -> tuple[str, ...]:
+        """The rules that a healthy one gives a reason to report something, and that must not."""
+        return tuple(part.strip() for part in self._field("looks like").split(",") if part.strip())
+
+    @property
     def where(self) -> str:
         """A pattern that the named layer or tensor must have."""
         return self._field("where") or ".*"

@@ -1,6 +1,6 @@
 """clip_grad_norm_ stands before backward(), where there is nothing to clip: the RNN explodes.
 
-cause: ExplodingGradient, LearningRateTooHigh
+cause: ClippedAfterStep, ExplodingGradient, LearningRateTooHigh
 where: .*
 step: 0-200
 """

@@ -1,6 +1,6 @@
 """ReduceLROnPlateau is stepped with each batch's loss: by the second epoch no rate is left.
 
-cause: LearningRateZero
+cause: ScheduleInOtherUnits, LearningRateZero
 where: .*
 step: 5-200
 """

@@ -1,6 +1,6 @@
 """Texts are sorted by length for packing, batch by batch, and their labels are not.
 
-cause: NothingLearnt
+cause: LabelsShuffledApart, NothingLearnt
 where: .*
 step: 0-400
 """

@@ -1,6 +1,6 @@
 """Each loader worker has a copy of one random generator: all workers draw the same samples.
 
-cause: RepeatedBatches
+cause: RepeatedBatches, AugmentedAlike
 where: .*
 step: 0-5
 """

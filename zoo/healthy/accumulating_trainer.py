@@ -1,4 +1,7 @@
-"""Accumulation over four batches with a remainder, no weight decay on norms."""
+"""Accumulation over four batches with a remainder, no weight decay on norms.
+
+looks like: AccumulationInverted
+"""
 
 import torch
 from sklearn.datasets import load_breast_cancer

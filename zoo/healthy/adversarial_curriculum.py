@@ -1,4 +1,7 @@
-"""Adversarial training whose perturbations grow: what is learnt gets harder, the loss rises."""
+"""Adversarial training whose perturbations grow: what is learnt gets harder, the loss rises.
+
+looks like: LossRising
+"""
 
 import torch
 import torch.nn.functional as F

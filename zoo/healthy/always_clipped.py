@@ -1,4 +1,7 @@
-"""Gradients clipped to a small norm in nearly each step: harmless, since Adam scales them back."""
+"""Gradients clipped to a small norm in nearly each step: harmless, since Adam scales them back.
+
+looks like: GradientClippedAway
+"""
 
 import torch
 from torch import nn

@@ -1,4 +1,7 @@
-"""A variational autoencoder whose KL weight grows from 0: its loss rises for a while."""
+"""A variational autoencoder whose KL weight grows from 0: its loss rises for a while.
+
+looks like: DivergenceRaised
+"""
 
 import torch
 import torch.nn.functional as F

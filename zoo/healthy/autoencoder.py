@@ -1,4 +1,7 @@
-"""An autoencoder with MSE; its sigmoid output fits pixels between 0 and 1."""
+"""An autoencoder with MSE; its sigmoid output fits pixels between 0 and 1.
+
+looks like: OutputRangeTooNarrow
+"""
 
 import torch
 from sklearn.datasets import load_digits

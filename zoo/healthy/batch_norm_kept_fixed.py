@@ -1,4 +1,7 @@
-"""Fine-tuning with batch norm kept in evaluation mode on purpose, and a head that is new."""
+"""Fine-tuning with batch norm kept in evaluation mode on purpose, and a head that is new.
+
+looks like: TrainingInEvaluationMode
+"""
 
 import torch
 from sklearn.datasets import load_digits

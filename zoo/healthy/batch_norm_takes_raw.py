@@ -1,4 +1,7 @@
-"""Wine with its raw numbers; the first layer is a batch norm, which scales them."""
+"""Wine with its raw numbers; the first layer is a batch norm, which scales them.
+
+looks like: UnnormalizedInput
+"""
 
 import torch
 from sklearn.datasets import load_wine

@@ -1,4 +1,7 @@
-"""Plain SGD one sample at a time, with layer norm."""
+"""Plain SGD one sample at a time, with layer norm.
+
+looks like: BatchNormOfOneSample
+"""
 
 import torch
 from sklearn.datasets import load_digits

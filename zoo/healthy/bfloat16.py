@@ -1,4 +1,7 @@
-"""Mixed precision: the forward pass in bfloat16."""
+"""Mixed precision: the forward pass in bfloat16.
+
+looks like: LowPrecisionWeights
+"""
 
 import torch
 from sklearn.datasets import load_digits

@@ -1,4 +1,7 @@
-"""A bidirectional LSTM over packed texts, its two last states side by side, labels sorted along."""
+"""A bidirectional LSTM over packed texts, its two last states side by side, labels sorted along.
+
+looks like: PaddingReadLast
+"""
 
 import torch
 from torch import nn

@@ -1,4 +1,7 @@
-"""Every twenty steps it saves, evaluates and prints, which takes longer than the steps."""
+"""Every twenty steps it saves, evaluates and prints, which takes longer than the steps.
+
+looks like: SlowDataLoading
+"""
 
 import io
 import time

@@ -1,4 +1,7 @@
-"""Two towers and a learnt temperature, cross-entropy both ways over the batch's own pairs."""
+"""Two towers and a learnt temperature, cross-entropy both ways over the batch's own pairs.
+
+looks like: TemperatureTooHigh
+"""
 
 import math
 

@@ -1,4 +1,7 @@
-"""L-BFGS with a closure and a strong Wolfe search: many losses for one step, 15 steps in all."""
+"""L-BFGS with a closure and a strong Wolfe search: many losses for one step, 15 steps in all.
+
+looks like: AccumulationCleared
+"""
 
 import torch
 from sklearn.datasets import load_iris

@@ -1,4 +1,7 @@
-"""A compiled model in bfloat16 autocast, fed by two workers."""
+"""A compiled model in bfloat16 autocast, fed by two workers.
+
+looks like: SlowDataLoading
+"""
 
 import torch
 from torch import nn

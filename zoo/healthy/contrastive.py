@@ -1,4 +1,7 @@
-"""InfoNCE: cross-entropy in which the label of a row is its own number, in every batch the same."""
+"""InfoNCE: cross-entropy in which the label of a row is its own number, in every batch the same.
+
+looks like: SameTargets
+"""
 
 import torch
 from torch import nn

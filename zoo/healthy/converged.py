@@ -1,4 +1,7 @@
-"""An easy task, learnt long before training ends: losses and gradients go to nothing."""
+"""An easy task, learnt long before training ends: losses and gradients go to nothing.
+
+looks like: UpdatesStop
+"""
 
 import torch
 from sklearn.datasets import load_breast_cancer

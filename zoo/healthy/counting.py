@@ -1,4 +1,7 @@
-"""Whole numbers as targets that are amounts: how many of the inputs are above zero."""
+"""Whole numbers as targets that are amounts: how many of the inputs are above zero.
+
+looks like: ClassesAsAmounts
+"""
 
 import torch
 from torch import nn

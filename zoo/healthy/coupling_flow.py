@@ -1,4 +1,7 @@
-"""A normalising flow of coupling layers: likelihood by hand, last layers that start at zero."""
+"""A normalising flow of coupling layers: likelihood by hand, last layers that start at zero.
+
+looks like: SymmetricWeights
+"""
 
 import math
 

@@ -1,4 +1,7 @@
-"""CTC of log-probabilities: it begins high, stays on blanks for a while, and then learns."""
+"""CTC of log-probabilities: it begins high, stays on blanks for a while, and then learns.
+
+looks like: LossInputNotLogProbabilities
+"""
 
 import torch
 from torch import nn

@@ -1,4 +1,7 @@
-"""A denoising autoencoder of Conv1d for signals, with an output of tanh for targets in [-1, 1]."""
+"""A denoising autoencoder of Conv1d for signals, with an output of tanh for targets in [-1, 1].
+
+looks like: OutputRangeTooNarrow
+"""
 
 import torch
 from torch import nn

@@ -1,4 +1,7 @@
-"""A detector of two losses of unlike size; both fall."""
+"""A detector of two losses of unlike size; both fall.
+
+looks like: LossTermDominates
+"""
 
 import torch
 import torch.nn.functional as F

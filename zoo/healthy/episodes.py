@@ -1,4 +1,7 @@
-"""A policy with dropout plays episodes of many lengths; one update after each."""
+"""A policy with dropout plays episodes of many lengths; one update after each.
+
+looks like: EvaluationInTrainingMode
+"""
 
 import torch
 from torch import nn

@@ -1,4 +1,7 @@
-"""XOR, four rows again and again: the loss stays at its start for hundreds of steps, then falls."""
+"""XOR, four rows again and again: the loss stays at its start for hundreds of steps, then falls.
+
+looks like: NothingLearnt
+"""
 
 import torch
 from torch import nn

@@ -1,4 +1,7 @@
-"""A mixture of experts behind sigmoid and softmax gates: some experts hardly ever used."""
+"""A mixture of experts behind sigmoid and softmax gates: some experts hardly ever used.
+
+looks like: GradientMissing, LossInputAlreadySoftmax
+"""
 
 import torch
 from torch import nn

@@ -1,4 +1,7 @@
-"""A model that is trained already goes on with a tiny learning rate."""
+"""A model that is trained already goes on with a tiny learning rate.
+
+looks like: LearningRateTooLow
+"""
 
 import torch
 from sklearn.datasets import load_digits

@@ -1,4 +1,7 @@
-"""Cross-validation: model and optimizer are made anew for each fold, and the loss begins anew."""
+"""Cross-validation: model and optimizer are made anew for each fold, and the loss begins anew.
+
+looks like: ModelRecreated, OptimizerRecreated
+"""
 
 import torch
 from sklearn.datasets import load_wine

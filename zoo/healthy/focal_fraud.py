@@ -1,4 +1,7 @@
-"""One fraud in forty, a focal loss of one's own: tiny losses, nearly all labels alike."""
+"""One fraud in forty, a focal loss of one's own: tiny losses, nearly all labels alike.
+
+looks like: LossInputAlreadySoftmax, UnshuffledLabels
+"""
 
 import torch
 from torch import nn

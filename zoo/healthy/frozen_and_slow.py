@@ -1,4 +1,7 @@
-"""A frozen backbone of random convolutions under a small head that learns slowly."""
+"""A frozen backbone of random convolutions under a small head that learns slowly.
+
+looks like: FrozenByMistake
+"""
 
 import torch
 from sklearn.datasets import load_digits

@@ -1,4 +1,7 @@
-"""A pretrained backbone is frozen, and only the head is trained."""
+"""A pretrained backbone is frozen, and only the head is trained.
+
+looks like: FrozenByMistake
+"""
 
 import torch
 from sklearn.datasets import load_digits

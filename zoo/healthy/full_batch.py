@@ -1,4 +1,7 @@
-"""Gradient descent on the whole data set at once: the batch is always the same."""
+"""Gradient descent on the whole data set at once: the batch is always the same.
+
+looks like: SameBatch
+"""
 
 import torch
 from sklearn.datasets import load_iris

@@ -1,4 +1,7 @@
-"""A small GAN: two losses that pull against each other and oscillate."""
+"""A small GAN: two losses that pull against each other and oscillate.
+
+looks like: ConstantLabels
+"""
 
 import torch
 from torch import nn

@@ -1,4 +1,7 @@
-"""A GAN with one-sided label smoothing and Adam of beta 0.5: its losses circle and do not fall."""
+"""A GAN with one-sided label smoothing and Adam of beta 0.5: its losses circle and do not fall.
+
+looks like: LabelsOutOfRange
+"""
 
 import torch
 from torch import nn

@@ -1,4 +1,7 @@
-"""transformers' Trainer on a small GPT-2: labels are the inputs, and the model shifts them."""
+"""transformers' Trainer on a small GPT-2: labels are the inputs, and the model shifts them.
+
+looks like: TargetsShiftedWrongly
+"""
 
 import tempfile
 

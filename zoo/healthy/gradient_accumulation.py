@@ -1,4 +1,7 @@
-"""One update for four small batches."""
+"""One update for four small batches.
+
+looks like: OptimizerNotStepping, ForgottenZeroGrad
+"""
 
 import torch
 from sklearn.datasets import load_digits

@@ -1,4 +1,7 @@
-"""So much dropout that the loss in evaluation is below the one in training."""
+"""So much dropout that the loss in evaluation is below the one in training.
+
+looks like: DropoutTooStrong
+"""
 
 import torch
 from sklearn.datasets import load_digits

@@ -1,4 +1,7 @@
-"""Iris as in a first tutorial: unscaled centimetres, all rows at each step, Adam."""
+"""Iris as in a first tutorial: unscaled centimetres, all rows at each step, Adam.
+
+looks like: UnnormalizedInput
+"""
 
 import torch
 import torch.nn.functional as F

@@ -1,4 +1,7 @@
-"""With label smoothing the loss has a floor far above zero."""
+"""With label smoothing the loss has a floor far above zero.
+
+looks like: SmoothedTwice
+"""
 
 import torch
 from sklearn.datasets import load_digits

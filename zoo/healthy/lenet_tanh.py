@@ -1,4 +1,7 @@
-"""An old-fashioned convolutional net: tanh, average pooling, plain SGD with momentum."""
+"""An old-fashioned convolutional net: tanh, average pooling, plain SGD with momentum.
+
+looks like: SaturatedLayer, FadingGradient
+"""
 
 import torch
 from sklearn.datasets import load_digits

@@ -1,4 +1,7 @@
-"""A linear autoencoder: two layers without activation and a narrow middle, which is PCA."""
+"""A linear autoencoder: two layers without activation and a narrow middle, which is PCA.
+
+looks like: ActivationMissing
+"""
 
 import torch
 from sklearn.datasets import load_digits

@@ -1,4 +1,7 @@
-"""Logistic regression that starts at zero weights, as it may: there is nothing to be symmetric."""
+"""Logistic regression that starts at zero weights, as it may: there is nothing to be symmetric.
+
+looks like: SymmetricWeights
+"""
 
 import torch
 from sklearn.datasets import load_breast_cancer

@@ -1,4 +1,7 @@
-"""A curriculum: sequences grow from 2 to 20 numbers, and so does the loss of their sum."""
+"""A curriculum: sequences grow from 2 to 20 numbers, and so does the loss of their sum.
+
+looks like: LossRising
+"""
 
 import torch
 from torch import nn

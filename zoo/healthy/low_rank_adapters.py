@@ -1,4 +1,7 @@
-"""LoRA: the weights are frozen, the adapters beside them start at zero."""
+"""LoRA: the weights are frozen, the adapters beside them start at zero.
+
+looks like: AdaptersNotTrained
+"""
 
 import torch
 from sklearn.datasets import load_digits

@@ -1,4 +1,7 @@
-"""A masked language model: it may see everything, and most targets do not count."""
+"""A masked language model: it may see everything, and most targets do not count.
+
+looks like: TargetOrderDiffers, FutureVisible
+"""
 
 import torch
 from torch import nn

@@ -1,4 +1,7 @@
-"""A mixture density network: the negative log-likelihood goes below zero and further down."""
+"""A mixture density network: the negative log-likelihood goes below zero and further down.
+
+looks like: LossWithoutBound
+"""
 
 import torch
 from torch import nn

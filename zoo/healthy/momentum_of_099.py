@@ -1,4 +1,7 @@
-"""SGD with a momentum of 0.99 and a rate to match: the loss swings, and falls."""
+"""SGD with a momentum of 0.99 and a rate to match: the loss swings, and falls.
+
+looks like: OptimizerSettings
+"""
 
 import torch
 import torch.nn.functional as F

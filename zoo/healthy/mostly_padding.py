@@ -1,4 +1,7 @@
-"""Four fifths of each text are padding, masked in attention and in the mean; five layers."""
+"""Four fifths of each text are padding, masked in attention and in the mean; five layers.
+
+looks like: PaddingMaskInverted
+"""
 
 import torch
 from torch import nn

@@ -1,4 +1,7 @@
-"""A student learns from a teacher that is its own moving average and in no optimizer."""
+"""A student learns from a teacher that is its own moving average and in no optimizer.
+
+looks like: OptimizerOfAnotherModel, TeacherTrained
+"""
 
 import copy
 

@@ -1,4 +1,7 @@
-"""A slow series: the next value is nearly the last one of the window, as the GRU soon knows."""
+"""A slow series: the next value is nearly the last one of the window, as the GRU soon knows.
+
+looks like: TargetIsInput, TargetLeaks
+"""
 
 import numpy as np
 import torch

@@ -1,4 +1,7 @@
-"""Batches of four: the loss jumps up and down, and falls all the same."""
+"""Batches of four: the loss jumps up and down, and falls all the same.
+
+looks like: LearningRateTooHigh
+"""
 
 import torch
 from sklearn.datasets import load_digits

@@ -1,4 +1,7 @@
-"""A text CNN after Kim: the last layer's rows are held below a norm by hand after every update."""
+"""A text CNN after Kim: the last layer's rows are held below a norm by hand after every update.
+
+looks like: UpdateLost
+"""
 
 import torch
 import torch.nn.functional as F

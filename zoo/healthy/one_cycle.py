@@ -1,4 +1,7 @@
-"""One cycle of rates, high in the middle: the loss rises for a while before it falls again."""
+"""One cycle of rates, high in the middle: the loss rises for a while before it falls again.
+
+looks like: LearningRateTooHigh
+"""
 
 import torch
 from sklearn.datasets import load_digits

@@ -1,4 +1,7 @@
-"""OneCycleLR stepped with each batch: the rate starts and ends at next to nothing."""
+"""OneCycleLR stepped with each batch: the rate starts and ends at next to nothing.
+
+looks like: ScheduleInOtherUnits, LearningRateZero
+"""
 
 import torch
 from sklearn.datasets import load_digits

@@ -1,4 +1,7 @@
-"""Parity of bits: the loss stays where it is for a while before it falls."""
+"""Parity of bits: the loss stays where it is for a while before it falls.
+
+looks like: FadingGradient
+"""
 
 import torch
 from torch import nn

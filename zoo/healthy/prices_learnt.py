@@ -1,4 +1,7 @@
-"""Prices in dollars that a linear model does reach, by closed form first and a few steps after."""
+"""Prices in dollars that a linear model does reach, by closed form first and a few steps after.
+
+looks like: UnnormalizedTarget
+"""
 
 import torch
 from torch import nn

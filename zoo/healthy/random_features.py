@@ -1,4 +1,7 @@
-"""A large random layer that stays as it is, and a linear model on top that learns."""
+"""A large random layer that stays as it is, and a linear model on top that learns.
+
+looks like: ParametersNotOptimized
+"""
 
 import torch
 from sklearn.datasets import load_digits

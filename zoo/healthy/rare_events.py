@@ -1,4 +1,7 @@
-"""One in twelve is positive; pos_weight makes up for it and both classes are found."""
+"""One in twelve is positive; pos_weight makes up for it and both classes are found.
+
+looks like: UnshuffledLabels, OneClassPredicted
+"""
 
 import torch
 from sklearn.datasets import make_classification

@@ -1,4 +1,7 @@
-"""A search over ten rates, from far too low to far too high: the best is then trained."""
+"""A search over ten rates, from far too low to far too high: the best is then trained.
+
+looks like: ModelRecreated
+"""
 
 import torch
 from sklearn.datasets import load_wine

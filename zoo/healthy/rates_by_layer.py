@@ -1,4 +1,7 @@
-"""Fine-tuning with a rate for each depth, the lowest for the first layers, unfrozen one by one."""
+"""Fine-tuning with a rate for each depth, the lowest for the first layers, unfrozen one by one.
+
+looks like: LearningRateTooLow
+"""
 
 import torch
 from sklearn.datasets import load_digits

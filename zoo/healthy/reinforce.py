@@ -1,4 +1,7 @@
-"""REINFORCE on a bandit with context: the loss wanders around zero while the reward rises."""
+"""REINFORCE on a bandit with context: the loss wanders around zero while the reward rises.
+
+looks like: SampleCutsGraph, PolicyGradientReversed
+"""
 
 import torch
 from torch import nn

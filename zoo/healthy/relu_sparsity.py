@@ -1,4 +1,7 @@
-"""A wide ReLU network with an L1 penalty: most activations are zero, as intended."""
+"""A wide ReLU network with an L1 penalty: most activations are zero, as intended.
+
+looks like: DeadLayer
+"""
 
 import torch
 from sklearn.datasets import load_digits

@@ -1,4 +1,7 @@
-"""Residual blocks whose last layer starts at zero, so that each block starts as the identity."""
+"""Residual blocks whose last layer starts at zero, so that each block starts as the identity.
+
+looks like: SymmetricWeights
+"""
 
 import torch
 from torch import nn

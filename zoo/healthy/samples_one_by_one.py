@@ -1,4 +1,7 @@
-"""The samples of each batch pass the model one by one, and one update uses them all."""
+"""The samples of each batch pass the model one by one, and one update uses them all.
+
+looks like: OneSampleOfBatch
+"""
 
 import torch
 from sklearn.datasets import load_digits

@@ -1,4 +1,7 @@
-"""The usual sanity check: can the model learn one batch by heart?"""
+"""The usual sanity check: can the model learn one batch by heart?
+
+looks like: SameBatch
+"""
 
 import torch
 from sklearn.datasets import load_digits

@@ -1,4 +1,7 @@
-"""Mixed precision as it should be: scaled, unscaled, clipped, stepped, updated."""
+"""Mixed precision as it should be: scaled, unscaled, clipped, stepped, updated.
+
+looks like: ScaleNotRemoved, GradientUnderflow, LossNotFinite
+"""
 
 import torch
 from torch import nn

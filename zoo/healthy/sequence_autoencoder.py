@@ -1,4 +1,7 @@
-"""An LSTM autoencoder of series: its targets are its inputs, and it evaluates on anomalies."""
+"""An LSTM autoencoder of series: its targets are its inputs, and it evaluates on anomalies.
+
+looks like: TargetIsInput, EvaluationInputDiffers
+"""
 
 import logging
 import warnings

@@ -1,4 +1,7 @@
-"""Slot attention: the softmax goes over the slots, which are the queries, and that is meant."""
+"""Slot attention: the softmax goes over the slots, which are the queries, and that is meant.
+
+looks like: AttentionAxisWrong
+"""
 
 import torch
 from torch import nn

@@ -1,4 +1,7 @@
-"""Batch norm on batches of four and a dropout of a half behind each layer: noisy, and it learns."""
+"""Batch norm on batches of four and a dropout of a half behind each layer: noisy, and it learns.
+
+looks like: BatchNormOfOneSample, BatchNormStatistics
+"""
 
 import torch
 from sklearn.datasets import load_wine

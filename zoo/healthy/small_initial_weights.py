@@ -1,4 +1,7 @@
-"""A small GPT-like model whose weights start at a deviation of 0.02, as is usual for large ones."""
+"""A small GPT-like model whose weights start at a deviation of 0.02, as is usual for large ones.
+
+looks like: WeightsTooSmall
+"""
 
 import torch
 from torch import nn

@@ -1,4 +1,7 @@
-"""Segmentation of small bright spots: nearly all is background, and the spots are found."""
+"""Segmentation of small bright spots: nearly all is background, and the spots are found.
+
+looks like: OneClassPredicted
+"""
 
 import torch
 from torch import nn

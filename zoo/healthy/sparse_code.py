@@ -1,4 +1,7 @@
-"""An autoencoder with an L1 penalty: most hidden units are off for most digits, on purpose."""
+"""An autoencoder with an L1 penalty: most hidden units are off for most digits, on purpose.
+
+looks like: DeadLayer
+"""
 
 import torch
 import torch.nn.functional as F

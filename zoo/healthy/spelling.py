@@ -1,4 +1,7 @@
-"""Correcting misspelt sequences: nine of ten targets are the tokens that are given."""
+"""Correcting misspelt sequences: nine of ten targets are the tokens that are given.
+
+looks like: TargetOrderDiffers, TargetIsInput
+"""
 
 import torch
 from torch import nn

@@ -1,4 +1,7 @@
-"""Ratings from 1 to 5 are predicted as amounts, from what little the features say of them."""
+"""Ratings from 1 to 5 are predicted as amounts, from what little the features say of them.
+
+looks like: ClassesAsAmounts
+"""
 
 import torch
 from torch import nn

@@ -1,4 +1,7 @@
-"""Long streams cut into pieces in order; the LSTM keeps its state and starts anew each epoch."""
+"""Long streams cut into pieces in order; the LSTM keeps its state and starts anew each epoch.
+
+looks like: StateOfOtherSamples
+"""
 
 import torch
 from torch import nn

@@ -1,4 +1,7 @@
-"""A rate that rises in a block of its own for the first 60 steps, and stays."""
+"""A rate that rises in a block of its own for the first 60 steps, and stays.
+
+looks like: WarmUpNeverEnds, UpdatesStop
+"""
 
 import torch
 from sklearn.datasets import load_digits

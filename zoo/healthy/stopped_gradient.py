@@ -1,4 +1,7 @@
-"""Two views, a predictor and a stopped gradient, as SimSiam does: a negative loss, no collapse."""
+"""Two views, a predictor and a stopped gradient, as SimSiam does: a negative loss, no collapse.
+
+looks like: GradientMissing, TargetIsOwnOutput, OutputIgnoresInput
+"""
 
 import torch
 import torch.nn.functional as F

@@ -1,4 +1,7 @@
-"""Neural style: the image is what is optimised; the net is frozen and in evaluation mode."""
+"""Neural style: the image is what is optimised; the net is frozen and in evaluation mode.
+
+looks like: OptimizerOfAnotherModel, TrainingInEvaluationMode
+"""
 
 import torch
 from torch import nn

@@ -1,4 +1,7 @@
-"""A loss that is a sum over the batch, in the hundreds, with the small rate that it needs."""
+"""A loss that is a sum over the batch, in the hundreds, with the small rate that it needs.
+
+looks like: LossSummed
+"""
 
 import torch
 from sklearn.datasets import load_digits

@@ -1,4 +1,7 @@
-"""A transformer and an LSTM that want time first and get it; sets need no positions."""
+"""A transformer and an LSTM that want time first and get it; sets need no positions.
+
+looks like: BatchTakenForTime
+"""
 
 import torch
 from torch import nn

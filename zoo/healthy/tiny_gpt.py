@@ -1,4 +1,7 @@
-"""A small GPT of own blocks: causal, tied head, decay for matrices only, warm-up and cosine."""
+"""A small GPT of own blocks: causal, tied head, decay for matrices only, warm-up and cosine.
+
+looks like: ViewForTranspose
+"""
 
 import math
 

@@ -1,4 +1,7 @@
-"""Sequence to sequence with teacher forcing; most targets are padding, which does not count."""
+"""Sequence to sequence with teacher forcing; most targets are padding, which does not count.
+
+looks like: PaddingInLoss
+"""
 
 import torch
 from torch import nn

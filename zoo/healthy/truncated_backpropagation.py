@@ -1,4 +1,7 @@
-"""A character GRU with tied weights and batches in order; its state is carried on, detached."""
+"""A character GRU with tied weights and batches in order; its state is carried on, detached.
+
+looks like: StateOfOtherSamples
+"""
 
 import torch
 from torch import nn

@@ -1,4 +1,7 @@
-"""Three tasks weighed by learnt uncertainties (Kendall): the whole loss may well go below zero."""
+"""Three tasks weighed by learnt uncertainties (Kendall): the whole loss may well go below zero.
+
+looks like: LossWithoutBound
+"""
 
 import torch
 import torch.nn.functional as F

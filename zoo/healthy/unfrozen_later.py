@@ -1,4 +1,7 @@
-"""The first layers are frozen for the first half of training, and then join in."""
+"""The first layers are frozen for the first half of training, and then join in.
+
+looks like: GradientMissing
+"""
 
 import torch
 from sklearn.datasets import load_digits

@@ -1,4 +1,7 @@
-"""An optimizer written by hand, and a transposed weight that it updates in place."""
+"""An optimizer written by hand, and a transposed weight that it updates in place.
+
+looks like: UpdateLost
+"""
 
 import torch
 from sklearn.datasets import load_digits

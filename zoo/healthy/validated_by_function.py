@@ -1,4 +1,7 @@
-"""Validated in each epoch by a functional loss; it settles, and does not rise."""
+"""Validated in each epoch by a functional loss; it settles, and does not rise.
+
+looks like: Overfitting
+"""
 
 import numpy as np
 import torch

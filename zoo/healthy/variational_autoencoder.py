@@ -1,4 +1,7 @@
-"""A VAE: losses summed over pixels, in the hundreds, and a KL term that rises while it learns."""
+"""A VAE: losses summed over pixels, in the hundreds, and a KL term that rises while it learns.
+
+looks like: LossTermDominates
+"""
 
 import torch
 from sklearn.datasets import load_digits

@@ -1,4 +1,7 @@
-"""Cosine annealing with restarts: the rate goes to zero and jumps up again, as does the loss."""
+"""Cosine annealing with restarts: the rate goes to zero and jumps up again, as does the loss.
+
+looks like: LearningRateZero
+"""
 
 import torch
 from sklearn.datasets import load_digits

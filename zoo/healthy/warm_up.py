@@ -1,4 +1,7 @@
-"""The learning rate rises from 0 over the first 100 steps, and falls along a cosine to 0."""
+"""The learning rate rises from 0 over the first 100 steps, and falls along a cosine to 0.
+
+looks like: LearningRateZero, WarmUpNeverEnds
+"""
 
 import math
 

@@ -1,4 +1,7 @@
-"""Labels that are mostly chance: the best possible loss is only a little below the first one."""
+"""Labels that are mostly chance: the best possible loss is only a little below the first one.
+
+looks like: NothingLearnt
+"""
 
 import numpy as np
 import torch

@@ -1,4 +1,7 @@
-"""A language model whose output layer is its embedding."""
+"""A language model whose output layer is its embedding.
+
+looks like: WeightsUntied
+"""
 
 import torch
 from torch import nn

@@ -1,4 +1,7 @@
-"""Gradients of an epoch are added up before its one update: meant so, and it learns."""
+"""Gradients of an epoch are added up before its one update: meant so, and it learns.
+
+looks like: OptimizerNotStepping, ForgottenZeroGrad
+"""
 
 import torch
 from sklearn.datasets import load_iris

@@ -1,4 +1,7 @@
-"""Loader workers with a random generator each, seeded by the worker and the epoch."""
+"""Loader workers with a random generator each, seeded by the worker and the epoch.
+
+looks like: WorkersSeededAlike, RepeatedBatches
+"""
 
 import numpy as np
 import torch

@@ -1,0 +1,31 @@
+"""The condition of the accumulation is inverted: it steps on all batches but every fourth.
+
+cause: AccumulationInverted
+where: .*
+step: 0
+"""
+
+import torch
+from sklearn.datasets import load_digits
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+SEED, WIDTH, LR = 0, 64, 1e-3
+
+torch.set_num_threads(1)
+torch.manual_seed(SEED)
+data = load_digits()
+x = torch.tensor(data.data, dtype=torch.float32) / 16
+y = torch.tensor(data.target)
+model = nn.Sequential(nn.Linear(64, WIDTH), nn.ReLU(), nn.Linear(WIDTH, 10))
+optimizer = torch.optim.Adam(model.parameters(), lr=LR)
+loader = DataLoader(TensorDataset(x, y), 16, shuffle=True)
+accumulate = 4
+for epoch in range(5):
+    for i, (bx, by) in enumerate(loader):
+        loss = nn.functional.cross_entropy(model(bx), by) / accumulate
+        loss.backward()
+        if (i + 1) % accumulate:
+            optimizer.step()
+            optimizer.zero_grad()
+    print(epoch, loss.item() * accumulate)

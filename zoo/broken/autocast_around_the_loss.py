@@ -1,0 +1,30 @@
+"""autocast surrounds only the loss: the model computes in float32.
+
+cause: AutocastWithoutEffect
+where: .*
+step: 0
+"""
+
+import torch
+from sklearn.datasets import load_digits
+from torch import nn
+
+SEED, WIDTH, LR = 0, 64, 1e-3
+
+torch.set_num_threads(1)
+torch.manual_seed(SEED)
+data = load_digits()
+x = torch.tensor(data.data, dtype=torch.float32) / 16
+y = torch.tensor(data.target)
+model = nn.Sequential(nn.Linear(64, WIDTH), nn.ReLU(), nn.Linear(WIDTH, 10))
+optimizer = torch.optim.Adam(model.parameters(), lr=LR)
+loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y), 32, shuffle=True)
+for epoch in range(4):
+    for bx, by in loader:
+        optimizer.zero_grad()
+        scores = model(bx)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            loss = nn.functional.cross_entropy(scores, by)
+        loss.backward()
+        optimizer.step()
+    print(epoch, loss.item())

@@ -1,0 +1,49 @@
+"""The schedule is stepped where rank 0 logs, so only its learning rate decays.
+
+cause: ReplicasDiffer
+where: .*
+step: 0-80
+"""
+
+import os
+import tempfile
+
+import torch
+from sklearn.datasets import load_digits
+from torch import distributed, multiprocessing, nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data.distributed import DistributedSampler
+
+SEED, WIDTH, LR = 0, 32, 1e-1
+
+
+def train(rank: int, meeting: str) -> None:
+    torch.set_num_threads(1)
+    torch.manual_seed(SEED)
+    distributed.init_process_group("gloo", f"file://{meeting}", rank=rank, world_size=2)
+    digits = load_digits()
+    x = torch.tensor(digits.data, dtype=torch.float32) / 16
+    y = torch.tensor(digits.target)
+    model = DistributedDataParallel(
+        nn.Sequential(nn.Linear(64, WIDTH), nn.ReLU(), nn.Linear(WIDTH, 10))
+    )
+    optimizer = torch.optim.SGD(model.parameters(), lr=LR, momentum=0.9)
+    schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.5)
+    rows = DistributedSampler(x, shuffle=True, seed=SEED)
+    for epoch in range(8):
+        rows.set_epoch(epoch)
+        for chosen in torch.tensor(list(rows)).split(32):
+            optimizer.zero_grad()
+            loss = nn.functional.cross_entropy(model(x[chosen]), y[chosen])
+            loss.backward()
+            optimizer.step()
+        if rank == 0:
+            print(f"epoch {epoch}: loss {loss.item():.3f}")
+            schedule.step()
+    print(f"rank {rank}: loss {loss.item():.3f}")
+    distributed.destroy_process_group()
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        multiprocessing.spawn(train, (os.path.join(folder, "meeting"),), nprocs=2)
