@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from resource import getpagesize
 
 import boto3
 
@@ -32,6 +33,8 @@ _CHANGE_SECONDS = 15.0
 """How often a host's record changes while its script runs: it says how much was uploaded."""
 _PER_HOST = 1.5
 """How much more a host of 64 may cost than one of 4."""
+_MEMORY = 1.1
+"""How much more memory the lead of 64 may take than that of 4."""
 
 
 def run(quick: bool = False) -> list[Comparison]:
@@ -45,11 +48,16 @@ def run(quick: bool = False) -> list[Comparison]:
         _comparison(
             measured, "lead_cpu", "Processor time of the lead for each host", "% of a core"
         ),
+        _comparison(measured, "lead_mib", "Memory of the lead", "MiB", _MEMORY),
     ]
 
 
 def _comparison(
-    measured: dict[int, dict[str, float]], name: str, title: str, unit: str
+    measured: dict[int, dict[str, float]],
+    name: str,
+    title: str,
+    unit: str,
+    most: float = _PER_HOST,
 ) -> Comparison:
     few, *_, many = NUM_HOSTS
     figures = {f"{number} hosts": measured[number][name] for number in NUM_HOSTS if number != many}
@@ -57,7 +65,7 @@ def _comparison(
         f"{title} ({many} hosts against fewer)",
         unit,
         {"trackside": measured[many][name], **figures},
-        targets=(Target(f"{few} hosts", 1 / _PER_HOST),),
+        targets=(Target(f"{few} hosts", 1 / most),),
     )
 
 
@@ -121,6 +129,7 @@ def _measure_hosts(
         "lead_sent": lead["sent"] / seconds / num_hosts,
         "lead_cpu": 100 * lead["cpu"] / seconds / num_hosts,
         "lead_cpu_all": 100 * lead["cpu"] / seconds,
+        "lead_mib": lead["mib"],
         "most_silent_seconds": lead["most_silent_seconds"],
     }
 
@@ -181,6 +190,7 @@ def _go_on(hosts: list[StoreCoordination], seconds: float) -> dict[str, float]:
     return {
         "sent": sum(mirror.num_requests for mirror in mirrors) - sent,
         "cpu": time.process_time() - cpu,
+        "mib": int(Path("/proc/self/statm").read_text().split()[1]) * getpagesize() / 2**20,
         "most_silent_seconds": most_silent,
     }
 

@@ -31,6 +31,7 @@ MODULES = (
     "simulation",
     "soak",
     "clocks",
+    "clusters",
     "elsewhere",
 )
 CI_SECONDS = 300.0

@@ -6,9 +6,6 @@ from benchmarks.drill.case import Case, Result, not_shown
 from benchmarks.drill.ground import Ground
 
 _REASONS = {
-    19: ("controller and host cut apart", "comes with the engines: here both are one machine"),
-    20: ("old host comes back", "comes with the engines: here both are one machine"),
-    22: ("engine's head dies", "comes with the engines"),
     32: ("500 running jobs", "measured by benchmarks/scale.py, see docs/benchmarks.md"),
     38: ("markup in logs and names", "comes with the page"),
     39: ("cross-site requests", "comes with the page"),

@@ -1,4 +1,4 @@
-"""Several hosts of one job (case 21): here all of them are on one machine."""
+"""Several hosts of one job (case 21), all on one machine; `clusters.py` has machines that die."""
 
 import os
 import re
@@ -67,7 +67,7 @@ def host_dies(ground: Ground) -> Result:
     return Result(
         held("").verdict,
         "1 of 3 hosts lost, 2 ended with grace, 1 restart from step 20, 1 of 2 retries used",
-        "all hosts are on one machine; a machine that is gone comes with the engines",
+        "all hosts are on one machine; the next case has others",
     )
 
 

@@ -147,7 +147,7 @@ class Job:
 
 
 class Supervisor(Process):
-    """`supervisor.__main__`, `Attempt` and `lead.conclude`, a stage for each tick."""
+    """`supervisor.program`, `Attempt` and `lead.conclude`, a stage for each tick."""
 
     def __init__(self, job: Job, host: str) -> None:
         super().__init__(job.machine)
@@ -296,11 +296,17 @@ class Supervisor(Process):
             if not lost or not waiting.issubset(lost):
                 return
         history = machine.journal.read()
-        left = self.job.request.max_attempts - number
-        order = machine.disk.orders.get(number)
-        decided = outcome.decide(history.state, records, order, attempts_left=left)
+        decided = outcome.decide(
+            history.state,
+            records,
+            machine.disk.orders.get(number),
+            earlier=[each for each in history.earlier_deaths if each.attempt != number],
+            max_attempts=self.job.request.max_attempts,
+        )
         if isinstance(decided, Again):
-            return start_again(machine.journal, number, decided.reason, self._running_seconds())
+            ran = self._running_seconds()
+            return start_again(machine.journal, number, decided.reason, ran, decided.death)
+        assert isinstance(decided, outcome.End), "no engine takes a machine back here"
         self._finish(decided)
 
     def _finish(self, end: outcome.End) -> None:
@@ -314,7 +320,7 @@ class Supervisor(Process):
             self.job.publishers.discard(self)
         machine.pause()
         machine.disk.has_ending_note = True
-        write_end(machine.journal, end, "")
+        write_end(machine.journal, end)
         self._wind_up()
 
     def _wind_up(self) -> None:
