@@ -3,7 +3,7 @@ VENV ?= .venv
 PYTHON ?= python3
 BIN = $(VENV)/bin
 
-.PHONY: install check test coverage nightly bench drill zoo demo docs release
+.PHONY: install check page test coverage nightly bench drill zoo demo docs release
 
 install: $(VENV)/.dev
 
@@ -11,6 +11,12 @@ check: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python build_page.py check
+	$(BIN)/python build_page.py size
+
+# The page of web/, into src/trackside/page/static; installing builds it, too. Nothing is done if it is up to date.
+page: $(VENV)/.dev
+	$(BIN)/python build_page.py
 
 # One worker more than the machines of CI have cores: tests wait for half of their time.
 test: $(VENV)/.dev
@@ -31,6 +37,8 @@ nightly: $(VENV)/.dev
 	TRACKSIDE_FUZZ_FACTOR=$(FUZZ_FACTOR) TRACKSIDE_FUZZ_SEED=$${TRACKSIDE_FUZZ_SEED:-$(FUZZ_SEED)} \
 		$(BIN)/python -m pytest -n 2 --timeout 0 tests/fuzz $(ARGS)
 	$(if $(ARGS),,.ci/tensorflow $(BIN)/python)
+	$(if $(ARGS),,.ci/finetuning)
+	$(if $(ARGS),,.venv-finetuning/bin/python -m benchmarks finetuning_libraries)
 	$(if $(ARGS),,TRACKSIDE_REQUIRE=tensorflow $(BIN)/python -m pytest tests/e2e/test_tensorflow.py)
 
 bench: $(VENV)/.dev

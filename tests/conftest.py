@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import boto3
 import pytest
@@ -18,8 +18,13 @@ from hypothesis import HealthCheck, settings
 
 from tests.fault_proxy import FaultProxy
 from tests.postgres_server import PostgresServer, postgres_server
+from tests.ray_cluster import RayCluster, ray_cluster
+from tests.slurm_cluster import SlurmCluster, slurm_cluster
 from tests.wait import until
 from trackside.jobs import postgres_index
+
+if TYPE_CHECKING:
+    from tests.kubernetes_cluster import Cluster
 
 OURS = ("AWS_", "S3_", "TRACKSIDE_", "SM_", "SAGEMAKER_", "GOOGLE_", "AZURE_")
 KEPT = {"TRACKSIDE_REQUIRE"}
@@ -43,6 +48,21 @@ def clean_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home.mkdir()
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("TRACKSIDE_HOME", str(tmp_path / "trackside home"))
+
+
+@pytest.fixture(autouse=True)
+def no_capture_left() -> Iterator[None]:
+    """A hook that a test leaves open has patched torch, and a thread of it reads /proc."""
+    yield
+    if "trackside.capture.hook" in sys.modules:
+        from trackside.capture import current_hook
+        from trackside.capture.hangs.watch import stop_watch
+
+        replaced = [flush.__self__ for _, flush in current_hook._writing.values()]  # type: ignore[attr-defined]
+        for hook in {*replaced, current_hook.current_hook()} - {None}:
+            hook.close()
+        current_hook.del_hook()
+        stop_watch()
 
 
 @dataclass(frozen=True)
@@ -122,6 +142,31 @@ def shared_postgres() -> Iterator[PostgresServer]:
     """One per test process, which every test leaves running."""
     with postgres_server() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def ray_nodes() -> Iterator[RayCluster]:
+    """For tests of the group "ray" of xdist; each leaves two nodes that are free."""
+    with ray_cluster("n1", head_cores=4) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def slurm() -> Iterator[SlurmCluster]:
+    """For tests of the group "slurm" of xdist; each leaves three nodes that are free."""
+    with slurm_cluster("n1", "n2", "n3") as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def kubernetes(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Cluster]":
+    """For tests of the group "kubernetes" of xdist; each leaves it by `free`."""
+    if os.geteuid() != 0:
+        pytest.skip("pods of the stand-in for a cluster are namespaces, which need root")
+    from tests.kubernetes_cluster import kubernetes_cluster  # an HTTP server
+
+    with kubernetes_cluster(tmp_path_factory.mktemp("kubernetes")) as cluster:
+        yield cluster
 
 
 @pytest.fixture

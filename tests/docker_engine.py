@@ -9,9 +9,11 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
+from tests.machines import INSIDE, Machine
 from tests.wait import until
 from trackside.containers.engine_client import Engine, EngineError
 
@@ -39,10 +41,14 @@ def engine_problem() -> str:
 def docker_engine() -> str:
     """Its address. Skips without one, unless TRACKSIDE_REQUIRE names docker."""
     if problem := engine_problem():
-        if "docker" in os.environ.get("TRACKSIDE_REQUIRE", "").split(","):
-            pytest.fail(problem)
-        pytest.skip(problem)
+        _give_up(problem)
     return ADDRESS
+
+
+def _give_up(problem: str) -> NoReturn:
+    if "docker" in os.environ.get("TRACKSIDE_REQUIRE", "").split(","):
+        pytest.fail(problem)
+    pytest.skip(problem)
 
 
 def docker(*arguments: str, address: str = ADDRESS) -> str:
@@ -100,11 +106,7 @@ class OwnEngine:
 
     def _answers(self) -> bool:
         assert self._process.poll() is None, (self._folder / "log").read_text()[-2000:]
-        try:
-            Engine(self.address).call("GET", "/version")
-        except EngineError:
-            return False
-        return True
+        return not _problem_of(self.address)
 
 
 @contextmanager
@@ -118,3 +120,37 @@ def own_engine() -> Iterator[OwnEngine]:
     with closing(OwnEngine(folder)) as engine:
         docker("import", str(FOLDER / "shell.tar"), SHELL, address=engine.address)
         yield engine
+
+
+@contextmanager
+def engine_on(machine: Machine, name: str) -> Iterator[str]:
+    """An engine that sees this machine's files and network, with one image; its address there."""
+    archive = FOLDER / f"{name.rpartition('/')[2]}.tar"
+    if not shutil.which("dockerd") or not archive.exists():
+        _give_up("an engine on a machine needs dockerd and what .ci/docker has made")
+    folder = machine.disk / "docker"
+    folder.mkdir()
+    places = [f"--{place}={INSIDE}/docker/{place}" for place in ("data-root", "exec-root")]
+    options = ["--iptables=false", "--bridge=none", "--storage-driver=overlay2", *places]
+    inside = f"unix://{INSIDE}/docker/docker.sock"
+    with (folder / "log").open("wb") as log:
+        engine = machine.start(
+            "dockerd", *options, f"--host={inside}", f"--pidfile={INSIDE}/docker/pid", output=log
+        )
+    address = f"unix://{folder}/docker.sock"
+    try:
+        until(lambda: not _problem_of(address))
+        docker("import", str(archive), name, address=address)
+        yield inside
+    finally:
+        machine.run("sh", "-c", f"kill $(cat {INSIDE}/docker/pid)")
+        engine.wait(60)
+        machine.run("sh", "-c", f"umount -R {INSIDE}/docker/data-root; rm -rf {INSIDE}/docker")
+
+
+def _problem_of(address: str) -> str:
+    try:
+        Engine(address).call("GET", "/version")
+    except EngineError as error:
+        return str(error)
+    return ""

@@ -18,6 +18,7 @@ import sys
 import tempfile
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -129,6 +130,12 @@ class Machine:
     def is_up(self) -> bool:
         return self._space is not None
 
+    @property
+    def pid(self) -> int:
+        """Of its first process, as the test's machine numbers it."""
+        assert self._space is not None, f"{self.name} is off"
+        return self._space.pid
+
     def outside(self, inside: Path) -> Path:
         """Where a test finds a path of the machine's disk."""
         return self.disk / inside.relative_to(INSIDE)
@@ -160,6 +167,7 @@ class Machine:
         if self._space is not None:
             self._network.describe(self.name, None)
             self._space.close()
+            self._network.unplug(self._port)
             self._space = None
 
     def cut(self) -> None:
@@ -279,6 +287,11 @@ class Network:
         self._space.ip(f"link add {port} type veth peer name {interface} netns {space.pid}")
         self._space.ip(f"link set {port} master switch up")
 
+    def unplug(self, port: str) -> None:
+        """Of a machine that is gone; the kernel does it too, some time later."""
+        words = [*self._space.enter("--net"), "ip", "link", "delete", port]
+        subprocess.run(words, check=False, stderr=subprocess.DEVNULL)
+
     def switch(self, port: str, state: str) -> None:
         self._space.ip(f"link set {port} {state}")
 
@@ -310,8 +323,8 @@ class Network:
             self._server = None
 
     def close(self) -> None:
-        for machine in self:
-            machine.kill()
+        with ThreadPoolExecutor() as pool:  # the kernel needs 2 s for each
+            [*pool.map(Machine.kill, self)]
         self.kill_store()
         # Other links end with their namespaces, some time later: this one's name is needed again.
         subprocess.run(["ip", "link", "delete", self._link], check=True)

@@ -35,14 +35,17 @@ MAY_IMPORT = {
     ROOT: SHARED,
     FACES: {"sdk"},
     "storage": SHARED,
-    "capture": SHARED | {"storage", "curves"},
-    "rules": SHARED | {"coordination", "storage", "capture", "curves"},
+    "capture": SHARED | {"check", "storage", "curves"},
+    "rules": SHARED | {"check", "coordination", "storage", "capture", "curves"},
     "smdebug_alias": {"capture", "rules"},
     "toolkit": SHARED,
     "placement": SHARED,
     "containers": SHARED,
     "curves": SHARED | {"storage"},
-    "api": SHARED | {"containers", "coordination", "storage", "jobs", "curves", "rules"},
+    "views": SHARED | {"check", "coordination", "storage", "jobs", "curves", "capture", "rules"},
+    "page": SHARED | {"storage", "jobs", "curves", "capture", "rules", "views"},
+    "api": SHARED
+    | {"containers", "coordination", "storage", "jobs", "curves", "rules", "views", "page"},
     "coordination": SHARED | {"storage"},
     "supervisor": SHARED | {"containers", "coordination", "storage", "curves"},
     "jobs": SHARED | {"containers", "coordination", "storage", "placement", "curves"},
@@ -50,8 +53,10 @@ MAY_IMPORT = {
     "clients": SHARED,
     "inside": SHARED | {"coordination", "jobs", "sdk", "curves", "capture", "rules"},
     "sdk": SHARED | {"containers", "storage", "jobs", "remote", "curves", "rules"},
+    "check": SHARED,
     "cli": SHARED
     | {
+        "check",
         "coordination",
         "storage",
         "placement",
@@ -65,6 +70,8 @@ MAY_IMPORT = {
         "capture",
         "curves",
         "rules",
+        "views",
+        "page",
         "smdebug_alias",
     },
 }
@@ -89,8 +96,11 @@ MAY_READ_ENVIRONMENT = {
     "clients/local_session.py",
     "clients/redirect.py",
     "inside/process_context.py",
+    "placement/kubernetes_host.py",  # the first process of a pod
+    "placement/ray_host.py",  # in a process of Ray's, on a node
     "toolkit/environment.py",
-    "supervisor/__main__.py",
+    "supervisor/leave_group.py",
+    "supervisor/program.py",
 }
 
 
@@ -193,6 +203,37 @@ class _AtImport(ast.NodeTransformer):
         return self.generic_visit(node)
 
 
+def test_ray_is_imported_only_where_it_may_end_the_process():
+    """In the engine's child process, and on Ray's own nodes."""
+    named = {
+        path.relative_to(SOURCE).as_posix()
+        for path, _ in modules()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if "ray" in (each.partition(".")[0] for each in names_imported(node))
+    }
+    assert named == {"placement/ray_engine.py", "placement/ray_host.py"}
+
+
+def test_the_client_of_kubernetes_is_imported_only_in_a_child_process():
+    named = {
+        path.relative_to(SOURCE).as_posix()
+        for path, _ in modules()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if "kubernetes" in (each.partition(".")[0] for each in names_imported(node))
+    }
+    assert named == {"placement/kubernetes_engine.py"}
+
+
+def names_imported(node: ast.AST) -> Iterator[str]:
+    """Also those given to `import_module`."""
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        yield node.module or ""
+    elif isinstance(node, ast.Call) and ast.unparse(node.func) == "import_module":
+        yield from (str(each.value) for each in node.args if isinstance(each, ast.Constant))
+
+
 def test_only_a_few_files_read_the_environment():
     readers = {
         path.relative_to(SOURCE).as_posix()
@@ -232,7 +273,7 @@ HEAVY = {"obstore", "isal", "rich", "click", "psutil", "sqlite3", "asyncio", "to
     [
         ("import trackside", set()),
         ("import trackside.toolkit.__main__", set()),
-        ("import trackside.supervisor.__main__", set()),
+        ("import trackside.supervisor.program", set()),
         ("import trackside.jobs.jobs", {"sqlite3"}),
         ("import trackside.remote.remote_jobs", {"sqlite3"}),
         ("import trackside.sdk.estimator", set()),

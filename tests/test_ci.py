@@ -44,7 +44,18 @@ def test_tests_that_needed_a_second_try_are_listed_at_the_end(tmp_path: Path):
     (tests / "test_flaky.py").write_text(FLAKY)
     done = subprocess.run(
         [
-            *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "2"),
+            *(
+                sys.executable,
+                "-m",
+                "pytest",
+                "-q",
+                "-p",
+                "no:cacheprovider",
+                "-p",
+                "no:kmock",
+                "-n",
+                "2",
+            ),
             *(*found[1].split(), "--junit-xml", str(tmp_path / "tests.xml"), "tests"),
         ],
         cwd=tmp_path,

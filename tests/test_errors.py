@@ -13,6 +13,7 @@ import trackside
 import trackside.api.keys
 import trackside.capture.exceptions
 import trackside.cli.access
+import trackside.page.problems
 from trackside.capture.modes import ModeKeys
 from trackside.errors import JobElsewhere, JobFailed, TracksideError, Violation
 

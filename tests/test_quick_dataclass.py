@@ -5,6 +5,9 @@ import copy
 import dataclasses
 import inspect
 import pickle
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import field
 from pathlib import Path
@@ -97,6 +100,33 @@ def test_records_are_made_compared_and_shown_alike(
     assert shown[0] == shown[1]
 
 
+def test_a_constructor_is_compiled_for_the_first_record_and_used_for_all():
+    base = point(dataclass)
+    sub = type("Sub", (base,), {})
+    assert not inspect.isfunction(base.__dict__["__init__"])
+    assert sub(1).y == 2
+    made = base.__dict__["__init__"]
+    assert inspect.isfunction(made)
+    assert base(1, 3).y == 3
+    assert base.__dict__["__init__"] is made
+
+
+def test_a_record_that_is_made_at_exit_does_not_hide_an_interrupt():
+    script = """
+import atexit
+from trackside.quick_dataclass import dataclass
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    x: int
+
+atexit.register(Point, 1)
+raise KeyboardInterrupt
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=60)
+    assert done.returncode == -signal.SIGINT
+
+
 def test_hashes_leave_out_what_the_fields_say():
     of_empty = empty(dataclass)
     assert hash(of_empty()) == hash(of_empty())
@@ -139,8 +169,45 @@ def test_records_can_be_pickled():
     assert pickle.loads(pickle.dumps(Kept(1))) == Kept(1)
 
 
+def rule(make: Make) -> Any:
+    @make
+    class General:
+        reported: set[str] = field(default_factory=set, init=False)
+        kind: int = field(default=7, init=False)
+
+    @make
+    class Special(General):
+        x: int = field(default=1, metadata={"doc": "how many"})
+        names: list[str] = field(default_factory=list, repr=False)
+
+        def __post_init__(self) -> None:
+            self.names.append("made")
+
+    return Special
+
+
+@pytest.mark.parametrize("given", [{}, {"x": 2, "names": ["a"]}])
+def test_rules_are_made_compared_and_shown_alike(given: dict[str, Any]):
+    ours, theirs = rule(dataclass), rule(dataclasses.dataclass)
+    one, other = (make(**copy.deepcopy(given)) for make in (ours, theirs))
+    assert repr(one) == repr(other)
+    assert vars(one) == vars(other)
+    assert one == ours(**copy.deepcopy(given))
+    assert one != ours(x=5)
+    one.x, one.reported = 3, {"b"}
+    assert dataclasses.replace(one, x=4).x == 4
+    assert ours().reported is not ours().reported
+    assert ours.__match_args__ == theirs.__match_args__
+    assert [each.metadata for each in dataclasses.fields(ours)] == [
+        each.metadata for each in dataclasses.fields(theirs)
+    ]
+    assert str(inspect.signature(ours)).count("=") == str(inspect.signature(theirs)).count("=")
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(one)
+
+
 def test_other_kinds_are_the_librarys():
-    @dataclass
+    @dataclass(slots=True)
     class Open:
         x: int
 
@@ -170,4 +237,5 @@ def test_importing_modules_use_its_dataclass():
             if isinstance(node, ast.ClassDef)
             for each in node.decorator_list
         ]
-        assert any("frozen=True, slots=True" in each for each in decorators), path
+        fitting = ("frozen=True, slots=True" in each or each == "dataclass" for each in decorators)
+        assert any(fitting), path

@@ -20,7 +20,7 @@ import trackside
 
 PROJECT = Path(__file__).parents[1]
 LARGEST_BYTES = 500_000
-ALL_BYTES = 10_000_000
+ALL_BYTES = 20_000_000
 SECRETS = re.compile(
     rb"-----BEGIN [A-Z ]*PRIVATE KEY-----\n[A-Za-z0-9+/]{20}"
     rb"|\b(?:AKIA|ASIA)[A-Z2-7]{16}\b(?<!EXAMPLE)"
@@ -86,9 +86,11 @@ def test_every_c_source_is_built():
 def test_an_sdist_has_what_builds_and_tests_it_and_nothing_else(sdist: Path):
     below = {path.name for path in sdist.iterdir()}
     assert {"src", "tests", "docs", "examples", "Makefile", "build_native.py", "LICENSE"} <= below
+    assert {"build_page.py", "web"} <= below
     unwanted = {"zoo", "dist", "build", ".git", ".demo", ".wheels-tensorflow"}
     assert not below & unwanted
     assert not [name for name in below if name.startswith(".venv")]
+    assert not list(sdist.rglob("node_modules"))
     files = [path for path in sdist.rglob("*") if path.is_file()]
     assert not [path for path in files if path.suffix in {".so", ".pyc", ".whl"}]
     assert [str(path) for path in files if path.stat().st_size > LARGEST_BYTES] == []

@@ -22,9 +22,9 @@ def test_a_seed_plays_the_same_way_each_time():
 
 
 def one_attempt_more(
-    *reported: Any, attempts_left: int, decide: Callable[..., Any] = outcome.decide
+    *reported: Any, max_attempts: int, decide: Callable[..., Any] = outcome.decide, **more: Any
 ):
-    return decide(*reported, attempts_left=attempts_left + 1)
+    return decide(*reported, max_attempts=max_attempts + 1, **more)
 
 
 @pytest.mark.parametrize(

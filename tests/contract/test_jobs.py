@@ -24,10 +24,12 @@ from trackside.errors import (
     JobNotFinished,
     JobNotFound,
     JobStopped,
+    TracksideError,
 )
 from trackside.jobs.job_service import JobService
 from trackside.jobs.stored_data import Stored
 from trackside.records.journal import History
+from trackside.records.layout import JobKeys
 from trackside.records.status import Secondary, Status, StopCause
 from trackside.sdk import git_state
 from trackside.sdk.known_jobs import known_jobs
@@ -145,6 +147,15 @@ def test_the_commit_of_the_source_is_noted(
     job.wait()
     git = job.describe()["Trackside"]["options"]["Git"]
     assert (len(git["Commit"]), git["Changed"]) == (40, False)
+    (tmp_path / "train.py").write_text(f"{TRAIN}\nAPI_KEY = 'hush-4711'\n")
+    job = start()
+    job.wait()
+    options = job.describe()["Trackside"]["options"]
+    assert options["Git"]["Changed"] is True
+    assert options["Launch"] == {"Command": [*sys.orig_argv], "Folder": str(tmp_path)}
+    keys = JobKeys(job.describe()["OutputDataConfig"]["S3OutputPath"], job.job_name)
+    place = locate_object(keys.git_diff, home=jobs.settings.home)
+    assert place.store.get(place.key).endswith(b"+\n+API_KEY = '***'\n")
 
 
 def test_a_single_file_is_a_channel_too(jobs: JobService, tmp_path: Path, capfd):
@@ -403,6 +414,22 @@ def test_tags_are_changed_and_a_job_is_forgotten(jobs: JobService):
     until(lambda: _is_deleted(jobs, job.name))
     with pytest.raises(JobNotFound):
         attach(job.name)
+
+
+def test_a_job_has_a_note_that_can_be_replaced(jobs: JobService):
+    job = start()
+    text = "lr was too high;\ntry 1e-4 ✓"
+    assert jobs.set_note(job.name, text) == text
+    jobs.wait(job.name)
+    assert job.describe()["Trackside"]["note"] == text
+    assert jobs.tags(job.name) == {}
+    [details] = jobs.details([row for row in jobs.list() if row.name == job.name])
+    assert (details.note, details.num_hosts) == (text, 1)
+    assert jobs.set_note(job.name, "") == job.describe()["Trackside"]["note"] == ""
+    with pytest.raises(TracksideError, match="4,?000"):
+        jobs.set_note(job.name, "x" * 4001)
+    with pytest.raises(JobNotFound):
+        jobs.set_note("none-of-these", "x")
 
 
 def test_a_deleted_job_says_what_stays_or_takes_it_along(jobs: JobService):

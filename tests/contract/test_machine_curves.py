@@ -4,7 +4,6 @@ for all that show it."""
 import numpy
 import pytest
 
-from trackside.cli.machine_use import machine_use
 from trackside.curves.event_reader import Curves, Series
 from trackside.curves.machine_curves import (
     CLOUDWATCH,
@@ -19,6 +18,7 @@ from trackside.curves.machine_curves import (
 from trackside.supervisor.gpus import Gpu
 from trackside.supervisor.machine_figures import profiler_lines, scalars
 from trackside.supervisor.machine_reading import Core, Process, Reading
+from trackside.views.job.machine_use import machine_use
 
 each_figure = pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure.tag)
 

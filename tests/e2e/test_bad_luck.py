@@ -11,6 +11,7 @@ import pytest
 
 from tests.e2e.conftest import Machine
 from tests.wait import until
+from trackside.records.death import Cause, Death
 from trackside.records.status import Status
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk needs root")
@@ -53,6 +54,7 @@ def test_a_disk_that_fills_up_while_downloading_fails_the_job_in_words(
     assert history.failure_reason is not None
     assert history.failure_reason.startswith("ClientError: Data download failed")
     assert "space" in history.failure_reason
+    assert history.death == Death(cause=Cause.DISK, host="algo-1")
     assert not list(job.host().ml.rglob("*.part*"))
 
 
@@ -70,6 +72,7 @@ def test_a_disk_that_fills_up_while_training_is_reported_by_the_script_and_the_e
     assert "No space left on device" in reason
     assert "is full, " in reason
     assert "or set TRACKSIDE_HOME to a folder on a larger disk" in reason
+    assert history.death == Death(cause=Cause.DISK, host="algo-1")
 
 
 @needs_root
@@ -142,6 +145,7 @@ def test_a_damaged_archive_fails_the_job_in_words(machine, tmp_path):
     job = machine.run("unused", hyperparameters=hyperparameters)
     assert job.history().state.status is Status.FAILED
     assert "damaged.tar.gz" in (job.history().failure_reason or "")
+    assert job.history().death == Death(cause=Cause.REQUEST, host="algo-1")
 
 
 def add(tar: tarfile.TarFile, name: str, content: bytes) -> None:

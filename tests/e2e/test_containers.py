@@ -69,6 +69,7 @@ from trackside import create_trial
 from trackside.containers.engine_client import Engine
 from trackside.containers.job_containers import remove_container
 from trackside.curves import read
+from trackside.records.death import Cause, Death
 from trackside.records.layout import JobFolder, JobKeys, curves_of
 from trackside.records.spec import JobSpec
 from trackside.records.status import Status
@@ -322,6 +323,7 @@ def test_limits_are_kept_and_memory_beyond_them_is_the_reason(machine: Container
     reason = job.history().failure_reason or ""
     assert "OutOfMemory: the script used more than the limit of 1 GB" in reason
     assert job.record().limits == "Limited to 1 core and 1 GB of memory."
+    assert job.history().death == Death(cause=Cause.OUT_OF_MEMORY, host="algo-1", memory="limit")
 
 
 def test_links_of_a_container_lead_nowhere_on_this_machine(

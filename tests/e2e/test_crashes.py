@@ -1,5 +1,6 @@
 """SIGKILL for our own processes, one by one and all at once: the job still ends right."""
 
+import json
 import os
 import signal
 
@@ -7,6 +8,7 @@ from tests.e2e.conftest import Job
 from tests.fault_proxy import Fault
 from tests.wait import until
 from trackside.records import pending_uploads
+from trackside.records.death import Cause, Death
 from trackside.records.host_processes import supervisor_lives
 from trackside.records.layout import JobKeys
 from trackside.records.status import Secondary, Status
@@ -53,6 +55,31 @@ def test_a_job_that_lost_every_process_fails_with_a_reason_that_says_so(machine)
     assert history.state.status is Status.FAILED
     assert "InternalServerError" in history.failure_reason
     assert "killed" in history.failure_reason
+    assert history.death == Death(cause=Cause.SIGNAL, host="algo-1")
+
+
+def test_a_machine_that_was_restarted_is_the_cause_and_uses_up_no_retry(machine):
+    """Of one machine, a restart is known by the boot that its records name."""
+    job = machine.submit(HELD, RetryStrategy={"MaximumRetryAttempts": 1})
+    job.wait_for_line("line 9")
+    kill_all(job)
+    restart(job, 1)
+    until(lambda: job.machine.jobs.reconcile(job.name) or "line 9" in job.log(attempt=2))
+    kill_all(job, attempt=2)
+    restart(job, 2)
+    machine.go.touch()
+    history = job.wait()
+    assert history.state.status is Status.COMPLETED, history.failure_reason
+    assert [each.cause for each in history.earlier_deaths] == [Cause.NODE_LOST, Cause.NODE_LOST]
+    assert history.attempt == 3
+
+
+def restart(job: Job, attempt: int) -> None:
+    """Let the records of its sandbox be of an earlier boot."""
+    for name in ("intent.json", "process.json"):
+        path = job.host(attempt=attempt).sandbox / name
+        record = json.loads(path.read_text())
+        path.write_text(json.dumps({**record, "boot_id": "another"}))
 
 
 def test_a_job_that_lost_every_process_is_tried_again_when_it_may(machine):
@@ -73,9 +100,10 @@ def kill_supervisor(job: Job) -> None:
     until(lambda: job.supervisor_pid() != pid)
 
 
-def kill_all(job: Job) -> None:
+def kill_all(job: Job, attempt: int = 1) -> None:
     """Supervisor and init first, so that neither brings the other back."""
-    pids = [job.supervisor_pid(), job.sandbox_process("init"), job.sandbox_process("command")]
+    processes = (job.sandbox_process(which, attempt=attempt) for which in ("init", "command"))
+    pids = [job.supervisor_pid(attempt=attempt), *processes]
     for pid in pids:
         os.kill(pid, signal.SIGSTOP)
     for pid in pids:

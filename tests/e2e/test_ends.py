@@ -11,6 +11,7 @@ from tests.suspended_writer import suspended_writer
 from tests.wait import until
 from trackside.errors import JobBusy
 from trackside.jobs import local_controller
+from trackside.records.death import Cause, Death
 from trackside.records.hosts import Phase
 from trackside.records.status import Secondary, Status
 
@@ -44,6 +45,7 @@ def test_a_script_that_raises_fails_the_job_with_its_last_words(machine):
     assert answer["FailureReason"].startswith("AlgorithmError: ExecuteUserScriptError:")
     assert "the learning rate is a pumpkin, at train.py:2 in <module>" in answer["FailureReason"]
     assert answer["FailureReason"].endswith("exit code: 1")
+    assert answer["Trackside"]["death"] == {"cause": "code", "host": "algo-1", "attempt": 1}
     assert job.output_data() == {"partial.txt": b"kept"}
     error = machine.jobs.failure_of(job.name)
     assert "trackside logs" in str(error)
@@ -57,13 +59,13 @@ def test_a_script_s_own_failure_text_is_kept(machine):
 
 
 @pytest.mark.parametrize(
-    ("number", "reported"),
+    ("number", "reported", "cause"),
     [
-        (signal.SIGKILL, "The script was killed by SIGKILL after "),
-        (signal.SIGSEGV, "The script crashed with SIGSEGV after "),
+        (signal.SIGKILL, "The script was killed by SIGKILL after ", Cause.SIGNAL),
+        (signal.SIGSEGV, "The script crashed with SIGSEGV after ", Cause.CODE),
     ],
 )
-def test_a_script_ended_by_a_signal_fails_with_the_signal(machine, number, reported):
+def test_a_script_ended_by_a_signal_fails_with_the_signal(machine, number, reported, cause):
     job = machine.run(f"import os; os.kill(os.getpid(), {int(number)})")
     answer = job.describe()
     assert answer["TrainingJobStatus"] == "Failed"
@@ -71,6 +73,7 @@ def test_a_script_ended_by_a_signal_fails_with_the_signal(machine, number, repor
         f'AlgorithmError: ExecuteUserScriptError:\nExitCode {-number}\nErrorMessage "{reported}'
     )
     assert answer["FailureReason"].endswith(f"exit code: {-number}")
+    assert answer["Trackside"]["death"] == {"cause": cause, "host": "algo-1", "attempt": 1}
 
 
 def test_a_message_of_kilobytes_leaves_the_place_and_the_lines_around_it(machine):
@@ -149,6 +152,7 @@ def test_the_time_limit_ends_a_job_as_the_contract_says(machine):
     history = job.wait()
     assert history.state.secondary is Secondary.MAX_RUNTIME_EXCEEDED
     assert history.state.status is Status.STOPPED
+    assert history.death == Death(cause=Cause.TIME_LIMIT)
     if "READY" in job.lines():  # on a slow machine the time was over before it could begin
         assert job.model() == {"last.txt": b"saved on TERM"}
 
@@ -224,6 +228,8 @@ def test_a_script_killed_from_outside_is_tried_again_from_its_checkpoint(machine
     history = job.wait()
     assert history.state.status is Status.COMPLETED, history.failure_reason
     assert history.attempt == 2
+    assert history.death is None
+    assert history.earlier_deaths == (Death(cause=Cause.SIGNAL, host="algo-1"),)
     assert "RESUMED 2" in job.log(attempt=2)
     assert Secondary.RESTARTING in [t.secondary for t in history.transitions]
 

@@ -369,12 +369,14 @@ def test_a_server_pulls_a_missing_image_and_keeps_its_id(
         server.use(monkeypatch)
         ran = said(trackside("run", "train.py", "--image", name, "--wait", "--name", "job-1"))
         shown = said(trackside("show", "job-1"))
-        missed = trackside("run", "train.py", "--image", f"{name}-2", "--wait")
+        missed = trackside("run", "train.py", "--image", f"{name}-2", "--wait", "--name", "job-2")
+        died = json.loads(said(trackside("show", "job-2", "--json")))["Trackside"]["death"]
     docker("rmi", name)
     assert "TRAINED" in ran
     assert docker("image", "inspect", "--format", "{{.Id}}", PYTHON) in shown
     assert missed.returncode == 1
     assert "There is no image" in missed.stdout + missed.stderr
+    assert died == {"cause": "image", "host": "algo-1", "attempt": 1}
 
 
 def test_a_server_without_an_engine_does_not_start(tmp_path: Path) -> None:

@@ -228,6 +228,7 @@ def test_event_files_in_the_working_folder_are_curves_while_the_script_runs(
     job = machine.submit(CURVES, **config, **TRACKSIDE)
     until(lambda: len(steps(job)) == 21)
     assert not job.history().state.is_final
+    until(lambda: len(machine.jobs.curve_places(job.name)) == 1)  # the list of files follows
     [place] = machine.jobs.curve_places(job.name)
     assert "runs/exp1" in {run for run, _ in curves.read(place).scalars}
     machine.go.touch()

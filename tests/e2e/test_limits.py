@@ -10,11 +10,15 @@ import pytest
 
 from tests.server_process import TRACKSIDE, ServerProcess
 from trackside.system import control_group
+from trackside.system.control_group import ControlGroup
 
 GREEDY = """
 import os, time
 print("threads", os.environ["OMP_NUM_THREADS"], flush=True)
-kept = [b"x" * (64 << 20) for _ in range(40)]
+kept = []
+while len(kept) < 40:
+    kept.append(b"x" * (64 << 20))
+    time.sleep(0.2)  # its memory is measured once a second
 print("survived", flush=True)
 """
 
@@ -26,7 +30,9 @@ def enforced() -> None:
         pytest.skip("this user may make no control group here")
 
 
-def run(tmp_path: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+def run(
+    tmp_path: Path, *words: str, group: ControlGroup | None = None, **variables: str
+) -> subprocess.CompletedProcess[str]:
     ours = {key: text for key, text in os.environ.items() if not key.startswith("TRACKSIDE")}
     path = os.pathsep.join(path for path in sys.path if path)
     return subprocess.run(
@@ -37,6 +43,7 @@ def run(tmp_path: Path, *words: str, **variables: str) -> subprocess.CompletedPr
         text=True,
         timeout=300,
         check=False,
+        preexec_fn=None if group is None else group.join,
     )
 
 
@@ -60,7 +67,27 @@ def test_a_script_beyond_its_memory_is_ended_with_the_limit_in_its_reason(
     assert "OutOfMemory: the script used more than the limit of 1 GB" in reported["FailureReason"]
     shown = " ".join(run(tmp_path, "show", "job-1").stdout.split())
     assert "Limited to 1 core and 1 GB of memory." in shown
+    death = {"cause": "out_of_memory", "host": "algo-1", "memory": "limit", "attempt": 1}
+    assert reported["Trackside"]["death"] == death
+    assert "Cause: out of memory (killed at the limit of memory that the job asked for)" in shown
+    assert "Memory of the script on algo-1: " in shown
+    assert "The last lines of algo-1: " in shown
     assert not any(map(os.path.exists, groups(tmp_path, "job-1")))
+
+
+@pytest.mark.nightly
+def test_a_kill_for_lack_of_memory_around_the_job_is_the_kernels(tmp_path: Path):
+    """As on a machine that is full, or in a container or step with a limit of its own."""
+    around = control_group.make("trackside-test-around", memory_bytes=1 << 30)
+    (tmp_path / "train.py").write_text(GREEDY.replace('os.environ["OMP_NUM_THREADS"]', "1"))
+    try:
+        words = ("run", "train.py", "--name", "job-1", "--wait")
+        assert run(tmp_path, *words, group=around).returncode == 1
+        reported = json.loads(run(tmp_path, "show", "job-1", "--json").stdout)
+    finally:
+        around.remove()
+    death = {"cause": "out_of_memory", "host": "algo-1", "memory": "kernel", "attempt": 1}
+    assert reported["Trackside"]["death"] == death
 
 
 def test_a_script_within_its_limits_is_left_alone(tmp_path: Path):
@@ -74,6 +101,6 @@ def test_a_server_may_keep_jobs_to_what_their_type_has(tmp_path: Path):
     (tmp_path / "train.py").write_text("import os; print(os.environ['OMP_NUM_THREADS'])")
     with ServerProcess(tmp_path / "there", TRACKSIDE_ENFORCE="types") as server:
         there = server.environment()
-        done = run(tmp_path, "run", "train.py", "--name", "job-1", "--wait", **there)
+        done = run(tmp_path, "run", "train.py", "--name", "job-1", "--wait", group=None, **there)
         assert done.returncode == 0, done.stderr
-        assert "Limited to 1 core." in run(tmp_path, "show", "job-1", **there).stdout
+        assert "Limited to 1 core." in run(tmp_path, "show", "job-1", group=None, **there).stdout

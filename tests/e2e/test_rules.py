@@ -414,3 +414,21 @@ def test_it_stops_a_job_by_the_script_s_own_curves(machine: Machine):
     watched.wait()
     assert job.history().state.status is Status.STOPPED
     assert [found.step for found in watched.findings()] == [20]
+
+
+HANGS = TRAIN.replace(
+    'print("END"', 'import threading; threading.Event().wait()  # hangs\nprint("END"'
+)
+
+
+def test_a_training_that_hangs_is_named_by_its_line_and_stopped(submit):
+    watched = submit(
+        rule("Hang", "Hang", **STOP), script=HANGS, Environment={"TRACKSIDE_HANG_SECONDS": "1"}
+    )
+    watched.wait()
+    assert watched.job.history().state.status is Status.STOPPED, watched.job.log()[-2000:]
+    [found] = watched.findings()
+    line = HANGS.splitlines().index("import threading; threading.Event().wait()  # hangs") + 1
+    assert f"train.py:{line} and waits for a lock or an event." in found.message
+    assert found.step == 39
+    assert watched.actions() == [("stoptraining", "intended"), ("stoptraining", "done")]

@@ -6,6 +6,7 @@ from typing import Any
 from tests.e2e.conftest import Job, Machine, unpacked
 from tests.fault_proxy import Fault
 from tests.wait import until
+from trackside.records.death import Cause, Death
 from trackside.records.status import Status
 from trackside.supervisor.publish import upload_kept
 
@@ -76,6 +77,7 @@ def test_a_store_gone_for_good_fails_the_job_and_keeps_its_output(
     assert history.state.status is Status.FAILED
     assert f"trackside upload {job.name}" in (history.failure_reason or "")
     assert str(job.folder.root) in (history.failure_reason or "")
+    assert history.death == Death(cause=Cause.STORE)
     assert (job.host().ml / "model" / "m.bin").stat().st_size == 100_000
     faulty.clear()
     sent = [artifact.uri for artifact in upload_kept(job.folder, machine.settings)]

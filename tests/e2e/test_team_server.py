@@ -174,8 +174,12 @@ def test_a_database_that_goes_in_the_middle_of_a_job_and_of_a_create(
         "logStreams"
     ]
     name = stream["logStreamName"]
-    events = until(lambda: logs.get_log_events(logGroupName=group, logStreamName=name)["events"])
-    assert "begun" in [event["message"] for event in events]
+
+    def lines() -> list[str]:
+        events = logs.get_log_events(logGroupName=group, logStreamName=name)["events"]
+        return [event["message"] for event in events]
+
+    until(lambda: "begun" in lines())
     with ThreadPoolExecutor(1) as thread:
         created = thread.submit(client.create_training_job, **job("job-2"))
         go.touch()

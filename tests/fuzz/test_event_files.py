@@ -192,29 +192,34 @@ def tensorboard_gets_answers(rng: Random, folder: Path) -> None:
     (folder / "job" / NAME).write_bytes(damaged_file(rng))
     place = locate(str(folder / "job"), home=folder)
     provider: Any = Provider(Library(lambda name: lambda: [place], ["job"]))
-    request = data_provider_pb2
-    plugins = provider.ListPlugins(request.ListPluginsRequest(), None).plugins
-    provider.ListRuns(request.ListRunsRequest(), None)
+    request, context = data_provider_pb2, Context()
+    plugins = provider.ListPlugins(request.ListPluginsRequest(), context).plugins
+    provider.ListRuns(request.ListRunsRequest(), context)
     for plugin in plugins:
         asked = {"plugin_filter": {"plugin_name": plugin.name}}
         few = {**asked, "downsample": {"num_points": 5}}
-        provider.ListScalars(request.ListScalarsRequest(**asked), None)
-        provider.ReadScalars(request.ReadScalarsRequest(**few), None)
-        provider.ListTensors(request.ListTensorsRequest(**asked), None)
-        provider.ReadTensors(request.ReadTensorsRequest(**few), None)
-        provider.ListBlobSequences(request.ListBlobSequencesRequest(**asked), None)
-        blobs = provider.ReadBlobSequences(request.ReadBlobSequencesRequest(**few), None)
+        provider.ListScalars(request.ListScalarsRequest(**asked), context)
+        provider.ReadScalars(request.ReadScalarsRequest(**few), context)
+        provider.ListTensors(request.ListTensorsRequest(**asked), context)
+        provider.ReadTensors(request.ReadTensorsRequest(**few), context)
+        provider.ListBlobSequences(request.ListBlobSequencesRequest(**asked), context)
+        blobs = provider.ReadBlobSequences(request.ReadBlobSequencesRequest(**few), context)
         for reference in _references(blobs):
             with suppress(Aborted):  # two events of one step, and the later has fewer blobs
                 asked_blob = request.ReadBlobRequest(blob_key=reference.blob_key)
-                list(provider.ReadBlob(asked_blob, AbortingContext()))
+                list(provider.ReadBlob(asked_blob, context))
 
 
 class Aborted(Exception):
     """What gRPC's own context raises."""
 
 
-class AbortingContext:
+class Context:
+    """What the provider uses of gRPC's own: who calls, and the end of a call."""
+
+    def peer(self) -> str:
+        return "ipv4:127.0.0.1:50000"
+
     def abort(self, code: grpc.StatusCode, details: str) -> None:
         assert code is grpc.StatusCode.NOT_FOUND, details
         raise Aborted(details)

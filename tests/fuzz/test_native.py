@@ -4,6 +4,7 @@ import ctypes
 import os
 from array import array
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -16,6 +17,7 @@ from tests.fuzz.test_event_files import SCANNER, both_scanners_agree
 from tests.native_build import build, sanitizer_environment
 from trackside.capture.reading.numpy_reductions import reduce_rows
 from trackside.curves import native
+from trackside.curves.levels import FACTOR, FINEST, Unusual, build_levels, chosen
 
 REDUCER = "FUZZED_REDUCER"
 COLUMNS = ("min", "max", "mean", "std", "variance", "sum", "l1", "l2")
@@ -50,6 +52,26 @@ def reductions_agree(rng: Random, folder: Path) -> None:
             assert close, (code, figure, expected, values)
 
 
+def choices_agree(rng: Random, folder: Path) -> None:
+    """With numpy's: points that stand for ranges of a curve, by all, few, no or damaged levels."""
+    library = native.load(Path(os.environ[SCANNER]))
+    assert library is not None
+    size = rng.choice((1, FINEST - 1, FINEST, FINEST * FACTOR, rng.randint(1, 5000)))
+    values = np.random.default_rng(rng.randrange(1 << 30)).normal(size=size)
+    values = values.astype(rng.choice((np.float32, np.float64)))
+    for _ in range(rng.choice((0, 3, 50))):
+        values[rng.randrange(size)] = rng.choice(ODD)
+    levels = build_levels(values)[: rng.randrange(4)]
+    if rng.random() < 0.3:  # positions out of the blue
+        levels = [replace(each, low_at=(each.low_at * 7919).astype(np.uint32)) for each in levels]
+    cuts = np.sort([rng.randint(0, size) for _ in range(rng.randint(2, 40))])
+    ours, theirs = (
+        chosen(values, levels, Unusual.of(values), cuts[:-1], cuts[1:], each)
+        for each in (library, None)
+    )
+    assert ours.tolist() == theirs.tolist()
+
+
 def _array(rng: Random) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
     size = rng.choice((1, 2, 15, 16, 17, 31, 32, 33, rng.randint(1, 200)))
     numbers = [rng.gauss(0, 1) for _ in range(size)]
@@ -66,9 +88,10 @@ def _address(numbers: "array[int]") -> int:
     ("source", "variable", "round_", "count"),
     [
         (SOURCES / "curves" / "scan.c", SCANNER, both_scanners_agree, 150),
+        (SOURCES / "curves" / "scan.c", SCANNER, choices_agree, 200),
         (SOURCES / "capture" / "copying" / "reduce.c", REDUCER, reductions_agree, 200),
     ],
-    ids=["scan", "reduce"],
+    ids=["scan", "choose", "reduce"],
 )
 def test_nothing_is_read_out_of_bounds_nor_undefined(
     source: Path, variable: str, round_: Callable[[Random, Path], None], count: int, tmp_path: Path
