@@ -1,6 +1,7 @@
 """The log of a job: search, jumps, colours, live lines, a million of them."""
 
 import re
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,15 @@ while until and not Path(until).exists():
     time.sleep(0.1)
 """
 MANY = 1_000_000
+SCROLL_ENDS = """box => ({
+  ends: new Promise(resolve => box.addEventListener("scrollend", () => resolve(), { once: true }))
+})"""
+LAST_IS_IN_BOX = """() => {
+  const box = document.querySelector(".log-box");
+  const lines = box.querySelectorAll(".log-line");
+  const bottom = lines[lines.length - 1].getBoundingClientRect().bottom;
+  return Math.abs(bottom - box.getBoundingClientRect().bottom) < 20;
+}"""
 
 
 @pytest.fixture(scope="module")
@@ -41,9 +51,10 @@ def printed(site: Site) -> str:
 @pytest.fixture
 def printing(site: Site) -> Iterator[tuple[str, Path]]:
     (site.folder / "lines.py").write_text(LINES)
-    stop = site.folder / "stop-printing"
-    site.trackside("run", "lines.py", "--name", "printing", "--", "200", str(stop))
-    yield "printing", stop
+    name = f"printing-{uuid.uuid4().hex[:8]}"
+    stop = site.folder / f"stop-{name}"
+    site.trackside("run", "lines.py", "--name", name, "--", "200", str(stop))
+    yield name, stop
     stop.touch()
 
 
@@ -141,8 +152,10 @@ def test_new_lines_appear_until_one_scrolls_up(
         follow = page.get_by_role("button", name="Follow")
         expect(follow).to_have_attribute("aria-pressed", "true")
         box_of(page).hover()
+        scrolled = box_of(page).evaluate_handle(SCROLL_ENDS)
         page.mouse.wheel(0, -2000)
         expect(follow).to_have_attribute("aria-pressed", "false")
+        scrolled.evaluate("scrolled => scrolled.ends")
         there = box_of(page).locator(".log-line").nth(20).inner_text()
         counted = page.locator(".log-under").inner_text()
         expect(page.locator(".log-under")).not_to_have_text(counted)
@@ -152,11 +165,47 @@ def test_new_lines_appear_until_one_scrolls_up(
         expect(box_of(page).locator(".log-line").last).to_contain_text("new line")
 
 
-def test_a_million_lines_are_scrolled_and_searched(chromium: Browser, site: Site):
+def test_home_and_end_arrive_at_once_while_lines_come(
+    chromium: Browser, site: Site, printing: tuple[str, Path]
+):
+    job, _ = printing
+    with tab(chromium, site.at(f"job/{job}?tab=logs")) as watched:
+        page = watched.page
+        follow = page.get_by_role("button", name="Follow")
+        expect(box_of(page).get_by_text("new line 3", exact=True)).to_be_visible()
+        box_of(page).focus()
+        page.keyboard.press("Home")
+        assert box_of(page).evaluate("box => box.scrollTop") == 0
+        expect(follow).to_have_attribute("aria-pressed", "false")
+        expect(box_of(page).get_by_text("line 3 of many", exact=True)).to_be_visible()
+        page.keyboard.press("End")
+        expect(follow).to_have_attribute("aria-pressed", "true")
+        expect(box_of(page).locator(".log-line").last).to_contain_text("new line")
+
+
+def test_the_last_line_stays_in_view_when_the_window_changes(
+    chromium: Browser, site: Site, printed: str
+):
+    with tab(chromium, site.at(f"job/{printed}?tab=logs")) as watched:
+        page = watched.page
+        last = box_of(page).get_by_text("line 2999 of many")
+        expect(last).to_be_visible()
+        for height in (900, 600, 1000):
+            page.set_viewport_size({"width": 1280, "height": height})
+            page.wait_for_function(LAST_IS_IN_BOX)
+            pressed = page.get_by_role("button", name="Follow")
+            expect(pressed).to_have_attribute("aria-pressed", "true")
+
+
+@pytest.fixture(scope="module")
+def million(site: Site) -> str:
     (site.folder / "lines.py").write_text(LINES)
-    words = ("--name", "million", "--wait", "--", str(MANY), "")
-    site.trackside("run", "lines.py", *words)
-    with tab(chromium, site.at("job/million?tab=logs")) as watched:
+    site.trackside("run", "lines.py", "--name", "million", "--wait", "--", str(MANY), "")
+    return "million"
+
+
+def test_a_million_lines_are_scrolled_and_searched(chromium: Browser, site: Site, million: str):
+    with tab(chromium, site.at(f"job/{million}?tab=logs")) as watched:
         page = watched.page
         expect(box_of(page).get_by_text(f"line {MANY - 1} of many")).to_be_visible()
         box_of(page).focus()

@@ -245,7 +245,7 @@ function Log(props: { job: Job; state: UrlState; host: string; attempt: number }
         <Hits search={search} current={current()} hosts={props.job.hosts.length} here={props.state.flag("here")} onHere={(here) => props.state.set({ here })} onVisit={visit} onStep={step} marker={marks()} />
       </Show>
       <Lines count={total()} wrap={wraps()} class="log-box" label={`Log of ${props.host}, ${plural(total(), "line")}`} handle={(handle) => (lines = handle)} onView={(first, last) => setView({ first, last })}
-        onScrolled={(by, isAtEnd) => setFollows(isAtEnd || (follows() && by >= 0))}>
+        onScrolled={(by, isAtEnd) => setFollows(by >= 0 && (isAtEnd || follows()))}>
         {(index) => {
           const line = createMemo(() => pages().get(index + 1));
           const isChosen = (): boolean => !!chosen() && index + 1 >= chosen()![0] && index + 1 <= chosen()![1];

@@ -17,6 +17,8 @@ export interface LinesProps {
 export const LINE_HEIGHT = 18;
 const JUMP_MS = 400;
 const FEW = 300;                       // so many wrapped lines are all there, and the browser scrolls
+const AT_END = 2;                      // pixels
+const UP_KEYS = ["ArrowUp", "PageUp"];
 
 export function Lines(props: LinesProps): JSX.Element {
   let box!: HTMLDivElement;
@@ -64,10 +66,36 @@ export function Lines(props: LinesProps): JSX.Element {
     setBar(now);
     setTop(next);
     settle();
-    const end = isNative() ? box.scrollHeight - box.clientHeight : travel(extent());
-    props.onScrolled?.(next - before, next >= end - 2);
+    props.onScrolled?.(next - before, next >= end() - AT_END);
     clearTimeout(idle);
-    if (!isNative()) idle = setTimeout(() => place(top()), 200);   // after short ways, the bar is where it belongs
+    idle = setTimeout(align, 200);
+  };
+  // After short ways, the bar is where it belongs. Setting it ends a scroll of the browser, so it is set only if it is elsewhere.
+  const align = (): void => {
+    if (!isNative() && Math.abs(toBar(extent(), top()) - box.scrollTop) >= 1) place(top());
+  };
+  const end = (): number => (isNative() ? box.scrollHeight - box.clientHeight : travel(extent()));
+  // A browser takes its time for a long way, and new lines at the end would call it back: Home and End arrive at once,
+  // and who starts to scroll up has left the end before the first pixel.
+  const jump = (to: number): void => {
+    clearTimeout(idle);
+    const before = top();
+    if (isNative()) {
+      box.scrollTop = to;
+      setBar(box.scrollTop);
+      setTop(box.scrollTop);
+    } else place(to);
+    props.onScrolled?.(top() - before, top() >= end() - AT_END);
+  };
+  const leave = (): void => {
+    if (top() > 0) props.onScrolled?.(-1, false);
+  };
+  const keyed = (event: KeyboardEvent): void => {
+    if (event.target !== box || event.altKey || event.metaKey || event.shiftKey) return;
+    if (UP_KEYS.includes(event.key)) return leave();
+    if (event.key !== "Home" && event.key !== "End") return;
+    event.preventDefault();
+    jump(event.key === "Home" ? 0 : end());
   };
   const handle: LinesHandle = {
     show: (index, where) => {
@@ -83,8 +111,10 @@ export function Lines(props: LinesProps): JSX.Element {
   onMount(() => {
     setHeight(box.clientHeight || 400);
     const watcher = new ResizeObserver(() => {
+      const isAtEnd = !isNative() && top() > 0 && top() >= end() - AT_END;
       setHeight(box.clientHeight || 400);
-      settle();
+      if (isAtEnd) place(end());
+      else settle();
     });
     watcher.observe(box);
     watcher.observe(rows);
@@ -102,7 +132,7 @@ export function Lines(props: LinesProps): JSX.Element {
   }));
   createEffect(on(shown, settle));
   return (
-    <div ref={box} class={`lines ${props.class ?? ""}`} classList={{ wraps: props.wrap }} tabIndex={0} role="region" aria-label={props.label} onScroll={scrolled}>
+    <div ref={box} class={`lines ${props.class ?? ""}`} classList={{ wraps: props.wrap }} tabIndex={0} role="region" aria-label={props.label} onScroll={scrolled} onKeyDown={keyed} onWheel={(event) => event.deltaY < 0 && leave()}>
       <div classList={{ "lines-space": !isNative() }} style={{ height: isNative() ? "auto" : `${space(extent())}px` }}>
         <div ref={rows} classList={{ "lines-rows": !isNative() }} style={{ transform: isNative() ? "none" : `translateY(${shift()}px)` }}><For each={shown()}>{(index) => props.children(index)}</For></div>
       </div>
