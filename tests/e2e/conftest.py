@@ -100,7 +100,8 @@ class Job:
         return [HostFolder(path.parent) for path in self.folder.hosts.glob("*/*/supervisor.json")]
 
     def wait_for_line(self, text: str) -> None:
-        until(lambda: text in self.log(), seconds=120)
+        """Until a line with `text` is in the log, with its end."""
+        until(lambda: text in self.log().rpartition("\n")[0], seconds=120)
 
     def describe(self) -> dict[str, Any]:
         return self.machine.jobs.describe(self.name)
