@@ -38,6 +38,18 @@ if threading.current_thread() is threading.main_thread():
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With a pytest that xdist does not know, each worker would start clusters of its own."""
+    if getattr(config.option, "loadgroup", False):
+        for item in items:
+            group = item.get_closest_marker("xdist_group")
+            if group is not None and not item.nodeid.endswith(f"@{group.args[0]}"):
+                raise RuntimeError(
+                    f"xdist does not group {item.nodeid}: see pytest in pyproject.toml"
+                )
+
+
 @pytest.fixture(autouse=True)
 def clean_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No setting of whoever runs the tests leaks in, and none of theirs is written to."""
