@@ -4,7 +4,14 @@ import pytest
 
 from trackside.records.finding import Finding
 from trackside.rules.checkup.diagnosis import diagnose
-from trackside.views.problems.fingerprints import VERSION, failure_of, folded, id_of, issue_id
+from trackside.views.problems.fingerprints import (
+    VERSION,
+    failure_of,
+    folded,
+    id_of,
+    issue_id,
+    place_of,
+)
 
 
 def found(**members: Any) -> Finding:
@@ -45,6 +52,14 @@ def test_findings_of_one_cause_at_one_kind_of_layer_are_one_issue():
     first, second = found(tensor="gradient/layers.0.up.weight"), found(tensor="layers.7.up.bias")
 
     assert issue_id(first) == issue_id(second)
+
+
+def test_a_line_of_the_script_is_no_layer():
+    first, moved = found(tensor="train.py:41"), found(tensor="train.py:43")
+
+    assert place_of(first) == ""
+    assert issue_id(first) == issue_id(moved) != issue_id(found(tensor="data.py:41"))
+    assert place_of(found(tensor="layers.py.0")) == "layers.py.*"
 
 
 def test_cause_place_and_line_each_make_another_issue():

@@ -32,6 +32,7 @@ _CODE_PLACE = re.compile(
     r"(?:: (?P<source>.*?))?(?=, caused by |, while handling |$)",
     re.MULTILINE,
 )
+_SCRIPT_LINE = re.compile(r"[^\s:]+\.(?:py|ipynb):\d+")
 _VALUES = re.compile(r"0x[0-9a-fA-F]+|\d[\d.,]*|'[^'\n]*'|\"[^\"\n]*\"")
 _KINDS = {
     "Out of memory": "OutOfMemory",
@@ -47,7 +48,8 @@ _PARTS = re.compile(r"([./])")
 
 def issue_id(found: Finding | Diagnosis, line: str = "") -> str:
     """The issue that it belongs to; `line` is the `group` of a `CodeLine`, if it is known."""
-    return id_of(cause_of(found), place_of(found), line)
+    file = script_line_of(found).rpartition(":")[0]
+    return id_of(cause_of(found), place_of(found), line or file)
 
 
 def id_of(cause: str, place: str, line: str = "") -> str:
@@ -61,9 +63,15 @@ def cause_of(found: Finding | Diagnosis) -> str:
 
 
 def place_of(found: Finding | Diagnosis) -> str:
-    """The layer with its indices folded; empty when it concerns the training or the machine."""
+    """The layer with its indices folded; empty when it concerns the training, the machine or a
+    line of the script."""
     first = found if isinstance(found, Finding) else found.findings[0]
-    return "" if first.is_profiler else folded(found.tensor)
+    return "" if first.is_profiler or script_line_of(found) else folded(found.tensor)
+
+
+def script_line_of(found: Finding | Diagnosis) -> str:
+    """`train.py:41` of what names this instead of a tensor; else empty."""
+    return found.tensor if _SCRIPT_LINE.fullmatch(found.tensor) else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from trackside.texts.truncation import shortened
 from trackside.views.job.failure_reason import in_short
 from trackside.views.job.script_remarks import CodeLine, lines_of
 from trackside.views.job_setup.repeat_command import plain
-from trackside.views.problems.fingerprints import failure_of, issue_id, place_of
+from trackside.views.problems.fingerprints import failure_of, issue_id, place_of, script_line_of
 
 if TYPE_CHECKING:
     from trackside.jobs.job_service import JobReader
@@ -185,7 +185,7 @@ def _diagnosed(cause: Diagnosis, row: JobSummary, line: CodeLine | None) -> Seen
         issue=issue_id(cause, line.group if line else ""),
         cause=cause.cause,
         place=place_of(cause),
-        line=line.place if line else "",
+        line=line.place if line else shortened(script_line_of(cause), _MOST_TEXT),
         message=shortened(cause.message, _MOST_TEXT),
         advice=shortened(cause.advice, _MOST_TEXT),
         explains=[*cause.explains],
