@@ -22,7 +22,7 @@ from trackside.rules.checkup.model_outputs import TemperatureTooHigh
 from trackside.rules.checkup.modes_use import EvaluationInTrainingMode
 from trackside.rules.checkup.onlooker_use import TargetNetworkFixed
 from trackside.rules.checkup.optimizing import OptimizerOfAnotherModel, ParametersNotOptimized
-from trackside.rules.checkup.outcomes import LossRising, NothingLearnt
+from trackside.rules.checkup.outcomes import LossRising, NothingLearnt, Overfitting
 from trackside.rules.checkup.rank_death import RankDied
 from trackside.rules.checkup.update_use import UpdateLost
 from trackside.rules.saved.evidence import Evidence
@@ -2489,6 +2489,16 @@ def test_models_that_are_evaluated_once_each_do_not_overfit(tmp_path):
     assert "Overfitting" not in names
     names = [each.rule for each in found(Checkup(), tmp_path / "one", **rising)]
     assert "Overfitting" in names
+
+
+def test_overfitting_waits_for_facts_as_new_as_its_losses(tmp_path):
+    """They are written later, and say how many models there are."""
+    rising = {"evaluation_loss": lambda step: 1.0 + abs(step - 60) / 50}
+    for known, is_judged in ((STEPS // 2, False), (STEPS, True)):
+        facts = model(backwards=[{"training": True, "count": known}])
+        vitals = vitals_of(course(tmp_path / str(known), **rising, anatomy=facts))
+        vitals.is_all = False
+        assert bool([*Overfitting().judge(vitals)]) is is_judged
 
 
 def test_look_alikes_of_fine_tuning_are_left_alone(tmp_path):

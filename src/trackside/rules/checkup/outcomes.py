@@ -114,7 +114,8 @@ class Overfitting(VitalsRule):
 
     Fires when, at least three evaluations after its minimum, the evaluation loss is above `times`
     the minimum, by more than a tenth of the first training loss, and the training loss has fallen
-    by a third since. Models that were evaluated once each are not compared.
+    by a third since. Models that were evaluated once each are not compared: before the end, the
+    hook's facts must be as new as the losses.
     """
 
     kind = Kind.CAUSE
@@ -130,6 +131,8 @@ class Overfitting(VitalsRule):
     )
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        if not vitals.is_all and vitals.anatomy.num_backwards < len(vitals.loss):
+            return
         evaluated = _passes(vitals)
         if len(evaluated) < _FEWEST_EVALUATIONS or _is_of_many_models(vitals, len(evaluated)):
             return
