@@ -3,6 +3,9 @@ VENV ?= .venv
 PYTHON ?= python3
 BIN = $(VENV)/bin
 
+# Tests start thousands of interpreters: compile each module once, whatever the caller's environment says.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: install check page test coverage nightly bench drill zoo demo docs release
 
 install: $(VENV)/.dev

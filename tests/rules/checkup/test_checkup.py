@@ -2493,10 +2493,13 @@ def test_models_that_are_evaluated_once_each_do_not_overfit(tmp_path):
 
 def test_overfitting_waits_for_facts_as_new_as_its_losses(tmp_path):
     """They are written later, and say how many models there are."""
-    rising = {"evaluation_loss": lambda step: 1.0 + abs(step - 60) / 50}
+
+    def rising(step: int) -> float:
+        return 1.0 + abs(step - 60) / 50
+
     for known, is_judged in ((STEPS // 2, False), (STEPS, True)):
         facts = model(backwards=[{"training": True, "count": known}])
-        vitals = vitals_of(course(tmp_path / str(known), **rising, anatomy=facts))
+        vitals = vitals_of(course(tmp_path / str(known), evaluation_loss=rising, anatomy=facts))
         vitals.is_all = False
         assert bool([*Overfitting().judge(vitals)]) is is_judged
 
