@@ -219,7 +219,8 @@ def test_the_queue_of_a_server_is_shown_to_every_key_without_the_keys_of_others(
         "TRACKSIDE_ACCESS_KEY_ID": reader.id,
         "TRACKSIDE_SECRET_ACCESS_KEY": readers,
     }
-    for name in ("queued-1", "queued-2"):
+    first, second = f"queued-1-{time.time_ns()}", f"queued-2-{time.time_ns()}"
+    for name in (first, second):
         done = command("run", "hold.py", "--name", name, **as_alice)
         assert done.returncode == 0, done.stderr
     try:
@@ -229,24 +230,24 @@ def test_the_queue_of_a_server_is_shown_to_every_key_without_the_keys_of_others(
             done = command("queue", "--json", **as_reader)
             assert done.returncode == 0, done.stderr
             reported.update(json.loads(done.stdout))
-            return [entry["name"] for entry in reported["running"]] == ["queued-1"]
+            return [entry["name"] for entry in reported["running"]] == [first]
 
         until(is_running)
         [waiter] = reported["waiting"]
-        assert (waiter["name"], waiter["owner"]) == ("queued-2", "alice")
+        assert (waiter["name"], waiter["owner"]) == (second, "alice")
         limit = "Waiting for a job of 'alice' to end: owner's limit of 1 core reached"
         assert waiter["why"] == limit
         assert waiter["needs"]["cores"] == 1
         assert reported["is_served"] is True
         assert alice.id not in json.dumps(reported)
         shown = command("queue", **as_reader).stdout
-        assert "queued-2" in shown
+        assert second in shown
         assert "alice" in shown
         assert "No server runs here" not in shown
-        of_one = " ".join(command("show", "queued-2", **as_reader).stdout.split())
+        of_one = " ".join(command("show", second, **as_reader).stdout.split())
         assert f"{limit} (number 1 of 1 in the queue)." in of_one
     finally:
-        for name in ("queued-2", "queued-1"):
+        for name in (second, first):
             command("stop", name, **as_alice)
         until(lambda: not json.loads(command("queue", "--json", **as_reader).stdout)["running"])
 

@@ -62,6 +62,8 @@ class Site:
     environ: dict[str, str]
 
     def trackside(self, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        if words[0] == "run" and "--name" in words:
+            self.remove(words[words.index("--name") + 1])
         done = subprocess.run(
             [*TRACKSIDE, *words],
             cwd=self.folder,
@@ -72,6 +74,12 @@ class Site:
         )
         assert not check or done.returncode == 0, done.stderr[-3000:]
         return done
+
+    def remove(self, name: str) -> None:
+        """A job that an earlier try of the same test has left."""
+        if (self.folder / "home" / "jobs" / name).exists():
+            self.trackside("stop", name, "--wait", check=False)
+            self.trackside("delete", name, "--data", "--yes")
 
     def train(self, name: str, *words: str, wait: bool = True) -> None:
         waiting = ["--wait"] if wait else []

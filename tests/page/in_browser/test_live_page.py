@@ -40,7 +40,8 @@ def test_a_running_job_moves_and_is_stopped_by_its_button(chromium: Browser, bus
 def test_machine_and_tensors_follow_and_ask_only_for_what_is_new(
     chromium: Browser, busy_site: Site
 ):
-    name, go = f"growing-{uuid.uuid4().hex[:8]}", busy_site.folder / "grown"
+    name = f"growing-{uuid.uuid4().hex[:8]}"
+    go = busy_site.folder / name
     saved = ("--capture", "gradients", "--every", "1")
     busy_site.train(name, "-p", "steps=20", "-p", f"wait-for={go}", *saved, wait=False)
     with tab(chromium, busy_site.at(f"job/{name}?tab=machine")) as watched:
