@@ -75,8 +75,8 @@ class DeadLayer(VitalsRule):
                 value = float(dead.values[-1])
                 yield Sign(
                     int(dead.steps[place]),
-                    f"{value:.0%} of the units of {name} are dead ReLUs: no positive value in a "
-                    f"whole batch, {len(dead) - place} times in a row.",
+                    f"{value:.0%} of the units of layer {name} are dead ReLUs: no positive value "
+                    f"in a whole batch, {len(dead) - place} times in a row.",
                     tensor=name,
                     value=value,
                     threshold=self.share,
@@ -141,7 +141,8 @@ class SaturatedLayer(VitalsRule):
                 value = float(series.values[-1])
                 yield Sign(
                     int(series.steps[place]),
-                    f"{value:.0%} of the values of {name} are saturated, within 1 % of either end.",
+                    f"{value:.0%} of the values of layer {name} are saturated, within 1 % "
+                    "of either end.",
                     tensor=name,
                     value=value,
                     threshold=self.share,
