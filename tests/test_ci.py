@@ -95,3 +95,30 @@ def test_make_test_gives_no_second_try():
     )
     assert "-m pytest" in done.stdout
     assert "--reruns" not in done.stdout
+
+
+@pytest.mark.parametrize("failing", ["check", "test", "nothing"])
+def test_a_run_ends_with_its_summary_and_stops_the_engine(tmp_path: Path, failing: str):
+    """Programs and other scripts are replaced by ones that only note that they were called."""
+    scripts, programs, calls = tmp_path / ".ci", tmp_path / "bin", tmp_path / "calls"
+    scripts.mkdir()
+    programs.mkdir()
+    for name in ("run", "summary"):
+        (scripts / name).write_text((CI / name).read_text())
+        (scripts / name).chmod(0o755)
+    stand_in = f'#!/bin/sh\necho "$(basename "$0") $1" >>{calls}\n[ "$1" != {failing} ]\n'
+    replaced = (
+        *(scripts / name for name in ("docker", "clients", "interpreters", "public_scripts")),
+        *(programs / name for name in ("make", "apt-get", "npm")),
+    )
+    for path in replaced:
+        path.write_text(stand_in)
+        path.chmod(0o755)
+    path = f"{programs}:{os.environ['PATH']}"
+    done = subprocess.run(
+        [scripts / "run"], capture_output=True, text=True, env={**os.environ, "PATH": path}
+    )
+    assert (done.returncode == 0) is (failing == "nothing"), done.stderr
+    assert "Slowest parts:" in done.stdout
+    assert calls.read_text().splitlines()[-1] == "docker stop"
+    assert ("make drill" in calls.read_text()) is (failing == "nothing")
