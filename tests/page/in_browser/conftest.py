@@ -27,13 +27,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group("browser"))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def chromium() -> Iterator[Browser]:
+    """Not for the session: Playwright keeps an event loop running in this thread until it ends,
+    and tests of other folders have loops of their own."""
     with chromium_started() as browser:
         yield browser
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """With one healthy job, and two with the same fault."""
     with site_started(tmp_path_factory.mktemp("site")) as site:
@@ -56,7 +58,7 @@ def _is_submitted(folder: Path, run: "Future[None]") -> bool:
     return folder.exists() or run.done()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def busy_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """For tests that make jobs of their own."""
     with site_started(tmp_path_factory.mktemp("busy")) as site:

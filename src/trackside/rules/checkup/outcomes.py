@@ -114,8 +114,8 @@ class Overfitting(VitalsRule):
 
     Fires when, at least three evaluations after its minimum, the evaluation loss is above `times`
     the minimum, by more than a tenth of the first training loss, and the training loss has fallen
-    by a third since. Models that were evaluated once each are not compared: before the end, the
-    hook's facts must be as new as the losses.
+    by a third since. Models that were evaluated once each are not compared. While the job runs, the
+    rule waits for facts about the models that are as new as the losses.
     """
 
     kind = Kind.CAUSE
