@@ -71,9 +71,10 @@ PINS = requirements/dev.txt
 
 # Stamps: an environment is brought up to date when what it was made of has changed.
 NATIVE = src/trackside/curves/scan.c src/trackside/capture/copying/reduce.c
+# Modules are compiled when they are first imported: most of those of torch and its like never are.
 $(VENV)/.dev: pyproject.toml $(NATIVE) $(PINS)
 	@$(MAKE_VENV)
-	$(if $(PINS),.ci/install $(VENV) $(PINS) '.[dev]',$(PIP) -e '.[dev]')
+	$(if $(PINS),.ci/install $(VENV) $(PINS) '.[dev]' --no-compile,$(PIP) -e '.[dev]')
 	@touch $@
 
 $(VENV)/.demo: pyproject.toml $(NATIVE)
