@@ -12,6 +12,7 @@ import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -694,3 +695,66 @@ def test_init_starts_without_what_is_slow() -> None:
     )
     slow = {"json", "re", "enum", "typing", "dataclasses", "signal", "subprocess", "collections"}
     assert slow & set(said.stdout.split()) == set()
+
+
+# What a script has submitted
+
+KEEPS_A_JOB = """
+    import os, subprocess, sys, time
+    def start(*words, **how):
+        # The words make it look like a supervisor: a shell has them as $0, $1.
+        loop = "while [ ! -e over ]; do sleep 0.05; done"
+        how = {"start_new_session": True, "cwd": FOLDER, **how}
+        return subprocess.Popen(["/bin/sh", "-c", loop, *words], **how).pid
+    print(*STARTS, flush=True)
+"""
+KEEPER = "start('-m', 'trackside.supervisor')"
+PLAIN = "start('sh', 'trackside.supervisor')"
+HIDDEN = "start('-m', 'trackside.supervisor', user=65533)"
+
+
+def starting(plan: SandboxPlan, starts: list[str], then: str = "") -> SandboxPlan:
+    """A program that starts these, and says their pids."""
+    program = textwrap.dedent(KEEPS_A_JOB).replace("STARTS", f"[{', '.join(starts)}]")
+    program = program.replace("FOLDER", repr(str(plan.ml))) + then
+    return replace(plan, command=[sys.executable, "-S", "-u", "-c", program])
+
+
+def are_alive(pids: str) -> list[bool]:
+    return [process_table.started(int(pid)) is not None for pid in pids.split()]
+
+
+@pytest.mark.skipif(not process_table.PRESENT, reason="needs /proc")
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_end_spares_jobs_of_the_script_and_nothing_else(kind: str, make_plan: MakePlan) -> None:
+    said = run(kind, starting(make_plan(), [KEEPER, PLAIN]))
+    assert are_alive(said) == [True, False]
+
+
+@pytest.mark.skipif(not process_table.PRESENT, reason="needs /proc")
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_kill_spares_jobs_of_the_script_and_nothing_else(kind: str, make_plan: MakePlan) -> None:
+    plan = starting(make_plan(), [KEEPER, PLAIN], "time.sleep(600)")
+    ProcessSandbox(kind).start(plan)
+    said = until(lambda: plan.log.read_text().strip())
+    ProcessSandbox().signal(plan, signal.SIGKILL)
+    assert wait(plan) == Exited(-signal.SIGKILL)
+    assert are_alive(said) == [True, False]
+
+
+@pytest.mark.skipif(not process_table.PRESENT, reason="needs /proc")
+@pytest.mark.parametrize("kind", NAMESPACED)
+def test_the_end_of_a_killed_init_spares_jobs_of_the_script(kind: str, make_plan: MakePlan) -> None:
+    plan = starting(make_plan(), [KEEPER, PLAIN], "time.sleep(600)")
+    ProcessSandbox(kind).start(plan)
+    said = until(lambda: plan.log.read_text().strip())
+    os.kill(process_of(plan, "init"), signal.SIGKILL)
+    assert isinstance(wait(plan), Lost)
+    assert are_alive(said) == [True, False]
+
+
+@needs_root
+@pytest.mark.parametrize("kind", ["root", "none"])
+def test_another_user_cannot_hide_as_a_job(kind: str, make_plan: MakePlan) -> None:
+    said = run(kind, starting(make_plan(), [KEEPER, HIDDEN]))
+    assert are_alive(said) == [True, False]

@@ -7,8 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from tests.wait import until
 from trackside.system import process_table
-from trackside.system.control_group import ControlGroup, can_join, clear, enforced, make
+from trackside.system.control_group import (
+    ControlGroup,
+    can_join,
+    clear,
+    enforced,
+    groups_of,
+    make,
+)
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="control groups are Linux's")
 
@@ -168,3 +176,39 @@ def test_nothing_is_made_above_the_own_group_unless_that_was_handed_over(service
 
 def test_a_machine_without_any_gives_none(tmp_path: Path):
     assert make("rule", 1000, 7, 2, proc=str(tmp_path)) == ControlGroup()
+
+
+SLEEPS = "import subprocess\nsubprocess.run(['/bin/sh', '-c', 'sleep 1000; :', *{words!r}])"
+SUPERVISOR = ("-m", "trackside.supervisor")
+
+
+def test_a_job_in_a_group_that_is_removed_moves_to_ours(group: ControlGroup):
+    with inside(group, SLEEPS.format(words=SUPERVISOR)) as starter:
+        folder = Path(group.folders[0])
+        until(lambda: len((folder / "cgroup.procs").read_text().split()) == 3)
+        shell, sleep = process_table.descendants(starter.pid)
+        group.remove(spares_jobs=True)
+        assert starter.wait(60) == -9
+        assert not any(map(os.path.exists, group.folders))
+        ours = groups_of(os.getpid())
+        for pid in (shell, sleep):
+            assert groups_of(pid) == ours
+            os.kill(pid, 9)
+
+
+@pytest.mark.parametrize(
+    "words", [pytest.param(SUPERVISOR, id="a-job"), pytest.param((), id="another-program")]
+)
+def test_a_process_leaves_the_group_of_the_job_that_it_was_started_from(
+    group: ControlGroup, words: tuple[str, ...]
+):
+    """If what is around the group keeps a job: then it is the init of that job's sandbox."""
+    prefix = Path(group.folders[0]).name
+    code = f"from trackside.system.control_group import *\n{group!r}.join()\n"
+    code += f"before = groups_of(os.getpid())\nleave('no-{prefix}')\n"
+    code += f"assert groups_of(os.getpid()) == before\nleave({prefix!r})\n"
+    code += "print(groups_of(os.getpid()) == groups_of(os.getppid()))"
+    command = ["/bin/sh", "-c", '"$PYTHON" -c "$CODE"; :', *words]
+    environment = {**os.environ, "PYTHON": sys.executable, "CODE": code}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    assert done.stdout == f"{bool(words)}\n", done.stderr

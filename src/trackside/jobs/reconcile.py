@@ -360,4 +360,4 @@ def _sweep(folder: JobFolder, attempt: int) -> None:
             remove_container(place)
             intent = damaged_files.read_object(place.sandbox / "intent.json")
             if intent is not None and isinstance(intent.get("mark"), str):
-                processes.sweep(intent["mark"])
+                processes.sweep(intent["mark"], spares_jobs=True)

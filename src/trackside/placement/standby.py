@@ -24,6 +24,7 @@ from typing import NoReturn
 
 from trackside.files.permissions import private_opener
 from trackside.settings import replace_environment
+from trackside.system import job_keepers
 
 _FIRST_OWN = 3
 """The first descriptor behind the standard streams."""
@@ -105,6 +106,7 @@ def _forked(module: str) -> Standby:
 def _stand_by(module: str, order: int, replier: int) -> NoReturn:
     """Nothing of the command's is kept: not its terminal or pipes, not what it does on signals."""
     os.setsid()
+    job_keepers.call_standby()
     os.write(replier, str(os.getpid()).encode())
     order = fcntl.fcntl(order, fcntl.F_DUPFD, _FIRST_OWN)  # it may stand where a stream belongs
     null = os.open(os.devnull, os.O_RDWR)

@@ -44,6 +44,7 @@ from trackside.supervisor.sandbox_folder import (
 )
 from trackside.supervisor.sandbox_records import write_supervisor
 from trackside.system import process_table, processes
+from trackside.system.job_keepers import keeps_job
 from trackside.system.processes import Identity, ProcessEnd
 from trackside.system.run_as import JobUser
 
@@ -173,7 +174,7 @@ class ProcessSandbox(Sandbox):
         processes.send_signal(start.command_identity, number, group=True)
         if number == _SIGKILL:
             _kill_below(start.init_identity, spare=live_supervisor(plan.folder))
-            processes.sweep(start.mark)
+            processes.sweep(start.mark, spares_jobs=True)
 
     def kinds_for(self, user: JobUser | None) -> list[Kind]:
         """Kinds of isolation for a command as this user, best first; `SandboxError` without any."""
@@ -247,7 +248,7 @@ def _what_became(folder: Path, intent: Intent | None, start: Started | None) -> 
     if not has_started(folder):
         return None
     if known is not None:
-        processes.sweep(known.mark)
+        processes.sweep(known.mark, spares_jobs=True)
     if (folder / EXIT).exists():
         return Lost("The script has ended, but the record of how is damaged.", Gone.RECORD)
     if start is None:
@@ -360,9 +361,10 @@ def _isolation(kind: Kind, refusals: str) -> Isolation:
 def _kill_below(init: Identity, *, spare: int) -> None:
     """Init's descendants, found by their parents: includes those that dropped every mark.
 
-    A restarted supervisor is one of them, and is spared.
+    A restarted supervisor is one of them, and is spared; so are jobs that the script has submitted.
     """
     if not process_table.PRESENT or not processes.is_alive(init):
         return
-    for pid, since in process_table.descendants(init.pid, without=spare).items():
+    found = process_table.descendants(init.pid, without=spare, spares=keeps_job)
+    for pid, since in found.items():
         processes.send_signal(Identity(pid, since, init.boot_id), _SIGKILL)

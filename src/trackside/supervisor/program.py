@@ -27,6 +27,7 @@ from trackside.supervisor.engine_notice import EngineNotice
 from trackside.supervisor.free_disk import free_disk, keeps_files
 from trackside.supervisor.gang import write_supervisor
 from trackside.supervisor.open_writers import ignore_lease_breaks
+from trackside.supervisor.script_start import leave_limits_of_others
 from trackside.system.wake_ups import WakeUps
 
 logger = logging.getLogger("trackside.supervisor")
@@ -38,6 +39,7 @@ DISK_SECONDS = 1.0
 
 def main(arguments: list[str]) -> int:
     keep_files_private()
+    leave_limits_of_others()
     ignore_lease_breaks()
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr

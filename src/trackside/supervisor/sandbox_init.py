@@ -16,6 +16,7 @@ from trackside.supervisor.sandbox_command import Command, Plan, Refused, describ
 from trackside.supervisor.sandbox_records import record_end, record_start, reserve_end
 from trackside.supervisor.watchdog import Watchdog
 from trackside.system import process_table
+from trackside.system.job_keepers import keeps_job
 
 if sys.platform == "linux":
     from trackside.system.linux_calls import become_subreaper
@@ -29,6 +30,8 @@ WATCHED_SECONDS = 15.0
 SILENT_SECONDS = 1.0
 """After so long without output, the next output wakes the supervisor, which may pause for long."""
 SWEEP_SECONDS = 10.0
+_EMPTY_TABLES = 2
+"""So often nothing to kill is found: in the first table an orphan's parent may be just gone."""
 
 _BREATH_SECONDS = 0.005
 """Between two reads of output that comes in small pieces."""
@@ -174,18 +177,20 @@ class Waiter:
 
 
 def _sweep(mark: str, keeper: Watchdog) -> None:
-    """Kill everything the command left. Orphans become our children, so nothing can hide."""
+    """Kill everything the command left, but no job that it has submitted. Orphans become our
+    children, so nothing can hide."""
     if not process_table.PRESENT:
-        processes.sweep(mark)
+        processes.sweep(mark, spares_jobs=True)
         return
     deadline = time.monotonic() + SWEEP_SECONDS
+    num_empty = 0
     while _has_children() and time.monotonic() < deadline:
-        supervisor = keeper.child
-        found = process_table.descendants(os.getpid(), without=supervisor)
+        found = process_table.descendants(os.getpid(), without=keeper.child, spares=keeps_job)
         for pid, since in found.items():
             process_table.signal_exactly(pid, since, _SIGKILL)
-        if supervisor and not found:
-            return
+        num_empty = 0 if found else num_empty + 1
+        if num_empty == _EMPTY_TABLES:
+            return  # only supervisors and other jobs are left
         time.sleep(0.002)
 
 

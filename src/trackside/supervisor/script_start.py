@@ -137,6 +137,11 @@ def memory_exceeded(memory_gb: int) -> str:
     )
 
 
+def leave_limits_of_others() -> None:
+    """A job that another job's script has submitted is not kept to that job's limits."""
+    control_group.leave(_GROUP_PREFIX)
+
+
 class ScriptLimits:
     """How much of the machine a script may use, enforced by the kernel through a control group.
     Where none can be created, the request is only counted, by a server's queue, and the host's
@@ -179,9 +184,10 @@ class ScriptLimits:
         return memory_exceeded(self._memory_gb or 0)
 
     def end(self) -> None:
-        """The script is over: remove the group, and kill processes left in it."""
+        """The script is over: remove the group, and kill processes left in it, but no job that the
+        script has submitted."""
         if self._group is not None:
-            self._group.remove()
+            self._group.remove(spares_jobs=True)
 
     @property
     def _is_wanted(self) -> bool:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from trackside.system import process_table
+from trackside.system import job_keepers, process_table
 from trackside.system.linux_calls import write
 
 _PROC = "/proc/self"
@@ -64,10 +64,11 @@ class ControlGroup:
         """Processes and threads refused because there were too many."""
         return _counter(f"{self.pids}/pids.events", b"max")
 
-    def remove(self) -> None:
-        """Including all its processes."""
+    def remove(self, *, spares_jobs: bool = False) -> None:
+        """Including all its processes. `spares_jobs`: processes of jobs that were submitted from
+        inside the group move to our own group."""
         for folder in self.folders:
-            _empty(folder)
+            _empty(folder, spares_jobs=spares_jobs)
 
 
 def make(
@@ -121,6 +122,25 @@ def clear(name: str) -> None:
     for hierarchy in _hierarchies(_PROC):
         for parent in _parents(hierarchy):
             _empty(f"{parent}/{name}")
+
+
+def leave(prefix: str) -> None:
+    """If this process was started from inside a job's group, whose name begins with `prefix`: join
+    the groups of that job's init, which is in no such group. Where that is not allowed it stays.
+    """
+    if not _is_within(process_table.read("/proc/self/cgroup"), prefix):
+        return
+    parents = process_table.parents()
+    pid = os.getpid()
+    while _is_within(process_table.read(f"/proc/{pid}/cgroup"), prefix):
+        pid = parents.get(pid, (0, 0))[0]
+    if not job_keepers.keeps_job(pid):
+        return
+    around = _hierarchies(_PROC, process=f"/proc/{pid}")
+    for ours, theirs in zip(_hierarchies(_PROC), around, strict=True):
+        if _is_within(ours.own.encode(), prefix):
+            with suppress(OSError):
+                write(f"{theirs.own}/cgroup.procs", "0")
 
 
 def groups_of(pid: int) -> dict[str, str]:
@@ -221,11 +241,20 @@ def _counter(path: str, name: bytes) -> int:
     return next((int(line[1]) for line in lines if line[:1] == [name]), 0)
 
 
-def _empty(folder: str) -> None:
+def _is_within(groups: bytes, prefix: str) -> bool:
+    return f"/{prefix}".encode() in groups
+
+
+def _empty(folder: str, *, spares_jobs: bool = False) -> None:
     """Kill all its processes and remove it."""
     deadline = time.monotonic() + _SECONDS
     while os.path.isdir(folder) and time.monotonic() < deadline:
-        for pid in _members(folder):
+        members = _members(folder)
+        spared = job_keepers.keepers_among({*members}) if spares_jobs and members else set()
+        for pid in members:
+            if pid in spared:
+                _take_in(pid, folder)
+                continue
             since = process_table.started(pid)
             # The pid may be reused by now; one that is still listed is not.
             if since is not None and pid in _members(folder):
@@ -234,6 +263,14 @@ def _empty(folder: str) -> None:
             os.rmdir(folder)
             return
         time.sleep(_PAUSE_SECONDS)
+
+
+def _take_in(pid: int, folder: str) -> None:
+    """Move a process from a group to our own group of the same hierarchy."""
+    for hierarchy in _hierarchies(_PROC):
+        if folder.startswith(f"{hierarchy.point}/"):
+            with suppress(OSError):  # it has ended
+                write(f"{hierarchy.own}/cgroup.procs", str(pid))
 
 
 def _members(folder: str) -> list[int]:

@@ -10,7 +10,7 @@ import os
 
 TYPE_CHECKING = False  # importing typing takes milliseconds
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 MOUNT_PREFIX = "trackside-"
 """Prefix of the source of a sandbox's first mount; the sandbox's mark follows."""
@@ -87,8 +87,11 @@ def parents() -> dict[int, tuple[int, int]]:
     return found
 
 
-def descendants(root: int, without: int = 0) -> dict[int, int]:
-    """Live processes below `root` with their start ticks, except `without` and those below it."""
+def descendants(
+    root: int, without: int = 0, spares: "Callable[[int], bool] | None" = None
+) -> dict[int, int]:
+    """Live processes below `root` with their start ticks, except `without`, those that `spares`
+    holds for, and those below one of them."""
     table = parents()
     children: dict[int, list[int]] = {}
     for pid, (parent, _) in table.items():
@@ -97,7 +100,7 @@ def descendants(root: int, without: int = 0) -> dict[int, int]:
     waiting = list(children.get(root, ()))
     while waiting:
         pid = waiting.pop()
-        if pid != without:
+        if pid != without and not (spares and spares(pid)):
             found[pid] = table[pid][1]
             waiting += children.get(pid, ())
     return found

@@ -11,7 +11,7 @@ from typing import Any
 
 from trackside.files import json_record
 from trackside.quick_dataclass import dataclass
-from trackside.system import process_table
+from trackside.system import job_keepers, process_table
 
 if not process_table.PRESENT:
     import psutil
@@ -124,11 +124,14 @@ def carriers(nonce: str) -> list[Identity]:
     return [identity for identity in found if identity.pid != os.getpid()]
 
 
-def sweep(nonce: str, *, seconds: float = 5.0) -> int:
-    """Kill every carrier, repeatedly until none is found. Returns how many were killed."""
+def sweep(nonce: str, *, seconds: float = 5.0, spares_jobs: bool = False) -> int:
+    """Kill every carrier, repeatedly until none is found. Returns how many were killed.
+
+    `spares_jobs`: not the processes of jobs that were submitted from inside the sandbox.
+    """
     killed: set[Identity] = set()
     deadline = time.monotonic() + seconds
-    while found := carriers(nonce):
+    while found := _without_jobs(carriers(nonce)) if spares_jobs else carriers(nonce):
         for identity in found:
             if send_signal(identity, _SIGKILL):
                 killed.add(identity)
@@ -136,6 +139,13 @@ def sweep(nonce: str, *, seconds: float = 5.0) -> int:
             break  # what is left is blocked in the kernel and dies when the call returns
         time.sleep(_PAUSE_SECONDS)
     return len(killed)
+
+
+def _without_jobs(found: list[Identity]) -> list[Identity]:
+    if not found or not process_table.PRESENT:
+        return found
+    spared = job_keepers.keepers_among({identity.pid for identity in found})
+    return [identity for identity in found if identity.pid not in spared]
 
 
 def _carriers_in_proc(nonce: str) -> Iterator[Identity]:
