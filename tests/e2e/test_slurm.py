@@ -14,6 +14,8 @@ import boto3
 import pytest
 
 from tests.api.training import ended, request
+from tests.apptainer_program import PYTHON as IMAGE_FILE
+from tests.apptainer_program import apptainer_program
 from tests.docker_engine import PYTHON, engine_on
 from tests.e2e.conftest import unpacked
 from tests.e2e.test_machines import TRAIN, WAITS, machine_processes, packed
@@ -420,6 +422,25 @@ def test_an_image_is_run_by_the_docker_of_each_node(submitter: Submitter):
             "algo-1": b"algo-2 of the image",
             "algo-2": b"algo-1 of the image",
         }
+
+
+def test_an_image_is_run_by_the_apptainer_of_each_node(submitter: Submitter):
+    program = Path(apptainer_program())
+    submitter.submit(
+        CONTAINER,
+        "in-a-file",
+        AlgorithmSpecification={"TrainingImage": str(IMAGE_FILE), "TrainingInputMode": "File"},
+        Trackside={
+            **needs(options={"prolog": f"export PATH={program.parent}:$PATH"}),
+            "Sandbox": "docker",
+        },
+    )
+    over = submitter.wait("in-a-file")
+    assert over.state.status is Status.COMPLETED, over.failure_reason
+    assert submitter.model("in-a-file") == {
+        "algo-1": b"algo-2 of the image",
+        "algo-2": b"algo-1 of the image",
+    }
 
 
 def test_containers_of_several_machines_have_no_isolated_network(submitter: Submitter):
