@@ -30,6 +30,7 @@ from trackside.storage import unreachable_stores
 from trackside.storage.connect import QUICK
 from trackside.storage.locate import locate, locate_object
 from trackside.supervisor.event_sync import EventSync
+from trackside.views.job.report_material import gather
 
 AWAY = Fault(times=100_000, status=503)
 LONG_ENOUGH = QUICK.max_retries + 2
@@ -159,3 +160,14 @@ def test_curves_whose_store_is_away_are_refused_after_a_few_requests(cluster: Cl
     with pytest.raises(StoreUnreachable):
         Follower(place, home=cluster.home.root).update()
     assert len(cluster.proxy.requests) - before <= QUICK.max_retries + 1
+
+
+def test_a_report_whose_store_is_away_is_refused_after_a_few_requests(
+    jobs: Jobs, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(unreachable_stores, "AWAY_SECONDS", 60.0)
+    cluster.proxy.inject(AWAY)
+    before = len(cluster.proxy.requests)
+    with pytest.raises(StoreUnreachable):
+        gather(cluster.spec.name, jobs)
+    assert len(cluster.proxy.requests) - before <= 2 * (QUICK.max_retries + 1)
