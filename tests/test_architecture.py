@@ -1,6 +1,7 @@
 """The import arrows, and the few files that may read the environment (see ARCHITECTURE.md)."""
 
 import ast
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -265,7 +266,18 @@ def loaded_by(statement: str) -> set[str]:
     return {name.split(".")[0] for name in output.stdout.split()}
 
 
-HEAVY = {"obstore", "isal", "rich", "click", "psutil", "sqlite3", "asyncio", "torch", "numpy"}
+HEAVY = {
+    "_hashlib",
+    "obstore",
+    "isal",
+    "rich",
+    "click",
+    "psutil",
+    "sqlite3",
+    "asyncio",
+    "torch",
+    "numpy",
+}
 
 
 @pytest.mark.parametrize(
@@ -275,7 +287,7 @@ HEAVY = {"obstore", "isal", "rich", "click", "psutil", "sqlite3", "asyncio", "to
         ("import trackside.toolkit.__main__", set()),
         ("import trackside.supervisor.program", set()),
         ("import trackside.jobs.jobs", {"sqlite3"}),
-        ("import trackside.remote.remote_jobs", {"sqlite3"}),
+        ("import trackside.remote.remote_jobs", {"_hashlib", "sqlite3"}),
         ("import trackside.sdk.estimator", set()),
         ("import trackside.inside.api", set()),
         ("import trackside.curves.event_file", set()),
@@ -285,3 +297,25 @@ HEAVY = {"obstore", "isal", "rich", "click", "psutil", "sqlite3", "asyncio", "to
 )
 def test_importing_a_part_loads_no_more_than_it_needs(statement: str, allowed: set[str]):
     assert loaded_by(statement) & HEAVY - allowed == set()
+
+
+def test_a_run_loads_the_options_of_no_other_engine(tmp_path: Path):
+    (tmp_path / "train.py").touch()
+    words = ["run", str(tmp_path / "train.py"), "--slurm", "--qos=high", "--on", "nowhere"]
+    statement = (
+        "import click; from trackside.cli.main import main\n"
+        f"try: main({words!r}, standalone_mode=False)\n"
+        "except click.ClickException: pass\n"
+        "print(*sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys; {statement}"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "TRACKSIDE_HOME": str(tmp_path / "home")},
+    )
+    options = {name for name in done.stdout.split() if name.endswith("_options")}
+    engines = {name for name in options if name.startswith("trackside.placement.")}
+    assert engines == {"trackside.placement.slurm_options"}
+    assert "difflib" not in done.stdout.split()

@@ -1,10 +1,15 @@
 """The command lines of Apptainer and Singularity, as their documentation has them."""
 
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests import recorded_apptainer
+from tests.apptainer_program import apptainer_program
+from tests.docker_engine import SHELL, docker_engine
+from tests.image_registry import running_registry
 from trackside.containers import apptainer
 from trackside.errors import ImageError
 
@@ -66,6 +71,7 @@ def test_variables_are_given_by_the_environment():
     assert apptainer.environment("/usr/bin/apptainer", job, machine) == {
         "PATH": "/bin",
         "APPTAINER_CACHEDIR": "/cache",
+        "APPTAINER_NO_EVAL": "1",
         "APPTAINERENV_SM_HP_LR": "1",
     }
     assert "SINGULARITYENV_SM_HP_LR" in apptainer.environment("singularity", job, machine)
@@ -102,3 +108,25 @@ def test_a_pull_ends_with_who_waits_for_it(tmp_path: Path):
     with pytest.raises(InterruptedError):
         apptainer.pull(str(program), "torch:2", tmp_path / "image.sif", {}, stop)
     assert not (tmp_path / "image.sif").exists()
+
+
+def test_a_true_program_pulls_from_a_registry(tmp_path: Path):
+    program = apptainer_program()
+    docker_engine()
+    (tmp_path / "registry").mkdir()
+    machine = {
+        "PATH": f"{Path(program).parent}:{os.environ['PATH']}",
+        "HOME": str(tmp_path),
+        "APPTAINER_CACHEDIR": str(tmp_path / "cache"),
+        "APPTAINER_NOHTTPS": "true",
+    }
+    with running_registry(tmp_path / "registry") as registry:
+        image = registry.push(SHELL, "shell:1")
+        made = apptainer.pull(program, image, tmp_path / "image.sif", machine, lambda: None)
+        with pytest.raises(ImageError, match="cannot get .*none:1.*(?:manifest|name) unknown"):
+            apptainer.pull(
+                program, f"{registry.host}/none:1", tmp_path / "none.sif", machine, lambda: None
+            )
+    words = [program, "exec", "--containall", str(made), "/bin/sh", "-c", "echo inside"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert done.stdout == "inside\n"

@@ -4,8 +4,11 @@ Commands are for /bin/sh, so that they run in any container too. `$ML` is the fo
 sees as /opt/ml, wherever the sandbox puts it.
 """
 
+import atexit
 import os
+import shutil
 import signal
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,8 +16,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.apptainer_program import SHELL as IMAGE
+from tests.apptainer_program import apptainer_program
 from tests.docker_engine import SHELL, docker_engine
 from tests.wait import until
+from trackside.supervisor.apptainer_job import ApptainerImage, ApptainerSandbox
 from trackside.supervisor.container_request import ContainerPlan
 from trackside.supervisor.container_sandbox import ContainerSandbox
 from trackside.supervisor.process_sandbox import ProcessSandbox, available
@@ -46,6 +52,27 @@ class Contained:
         return ContainerSandbox(plan)
 
 
+@dataclass(frozen=True)
+class InImage:
+    user: JobUser | None = None
+
+    def __call__(self) -> Sandbox:
+        program = apptainer_program()
+        folder = Path(tempfile.mkdtemp(prefix="trackside-apptainer-"))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        for name in ("home", "work"):
+            (folder / name).mkdir()
+        image = ApptainerImage(
+            program=program,
+            name="shell",
+            file=str(IMAGE),
+            home=folder / "home",
+            work=folder / "work",
+            environ=os.environ,
+        )
+        return ApptainerSandbox(image)
+
+
 SANDBOXES = [
     pytest.param(Made("root"), id="process-root", marks=needs_root),
     pytest.param(Made("root", find_user("65533")), id="process-as-another", marks=needs_root),
@@ -53,6 +80,7 @@ SANDBOXES = [
     pytest.param(Made("none"), id="process-none"),
     pytest.param(Contained(), id="container"),
     pytest.param(Contained(find_user("65533")), id="container-as-another", marks=needs_root),
+    pytest.param(InImage(), id="apptainer"),
 ]
 FIND_ML = 'ML="${SAGEMAKER_BASE_DIR:-/opt/ml}"\n'
 
@@ -131,7 +159,7 @@ def test_a_command_that_does_not_exist_ends_as_in_a_shell(
         nonce=plan.nonce,
     )
     assert run(sandbox, missing) == Exited(127)
-    assert "'/no/such/program'" in plan.log.read_text()
+    assert "/no/such/program" in plan.log.read_text()
 
 
 def test_starting_again_does_nothing(sandbox: Sandbox, make_plan: MakePlan) -> None:
@@ -177,9 +205,9 @@ def test_the_environment_is_the_plans(
     sandbox: Sandbox, make_plan: MakePlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LEAKED", "yes")
-    plan = make_plan('echo "$GIVEN,${LEAKED-no}"', environment={"GIVEN": "a 'b' ü\n$c"})
+    plan = make_plan('echo "$GIVEN,${LEAKED-no}"', environment={"GIVEN": "a 'b' ü\n$c`id`"})
     run(sandbox, plan)
-    assert plan.log.read_text() == "a 'b' ü\n$c,no\n"
+    assert plan.log.read_text() == "a 'b' ü\n$c`id`,no\n"
 
 
 def test_stdin_is_empty(sandbox: Sandbox, make_plan: MakePlan) -> None:

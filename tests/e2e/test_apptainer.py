@@ -1,5 +1,5 @@
-"""A job in an image on a node without an engine. The program is `tests/recorded_apptainer.py`,
-which runs commands on this machine: no true Apptainer was seen."""
+"""A job in an image on a node without an engine: by a true Apptainer (`.ci/apptainer`), and by
+`tests/recorded_apptainer.py`, which records its arguments and runs commands on this machine."""
 
 import io
 import json
@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests import recorded_apptainer
+from tests.apptainer_program import PYTHON, SHELL, apptainer_program
 from tests.conftest import S3Server, environment_for
 from tests.contract.toy_placement import ToyPlacement, free
 from tests.e2e.conftest import Job, Machine, end
@@ -71,8 +72,14 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
+def true_program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    folder = Path(apptainer_program()).parent
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    monkeypatch.setenv("APPTAINER_CACHEDIR", str(tmp_path / "cache"))
+
+
+@pytest.fixture
 def submitter(
-    programs: Path,
     s3_server: S3Server,
     bucket: str,
     tmp_path: Path,
@@ -94,7 +101,7 @@ def submitter(
     end_processes_of(machine.settings.home)
 
 
-def test_a_node_without_an_engine_runs_images_by_apptainer(submitter: Submitter, programs: Path):
+def test_a_node_without_an_engine_runs_images_by_apptainer(programs: Path, submitter: Submitter):
     job = submitter.place(SCRIPT, "in-an-image", "registry.example.com/torch:2")
     over = job.wait()
     assert over.state.status is Status.COMPLETED, over.failure_reason
@@ -110,9 +117,53 @@ def test_a_node_without_an_engine_runs_images_by_apptainer(submitter: Submitter,
     assert "hush-4711" not in json.dumps([pull, run["values"], run["words"]])
 
 
+@pytest.mark.usefixtures("programs")
 def test_an_image_that_cannot_be_pulled_is_the_cause(submitter: Submitter):
     over = submitter.place(SCRIPT, "no-image", "missing:1").wait()
     assert over.state.status is Status.FAILED
     assert "manifest unknown" in (over.failure_reason or "")
     assert over.death is not None
     assert over.death.cause == "image"
+
+
+TRUE_SCRIPT = """
+import json, os, sys
+seen = {key: os.environ.get(key) for key in ("ASKED_FOR", "HOME", "SM_MODEL_DIR")}
+seen |= {"version": sys.version, "tmp": os.listdir("/tmp"), "home": os.listdir(os.environ["HOME"])}
+open("/opt/ml/model/seen.json", "w").write(json.dumps(seen))
+print("in an image")
+"""
+
+
+@pytest.mark.usefixtures("true_program")
+def test_a_true_apptainer_runs_a_job(submitter: Submitter):
+    job = submitter.place(TRUE_SCRIPT, "in-a-true-image", str(PYTHON))
+    over = job.wait()
+    assert over.state.status is Status.COMPLETED, over.failure_reason
+    assert "in an image" in "\n".join(job.lines())
+    seen = json.loads(job.model()["seen.json"])
+    assert (seen["ASKED_FOR"], seen["HOME"]) == ("hush-4711", "/opt/.trackside/home")
+    assert seen["version"].startswith("3.11.2 "), "the image's own"
+    assert seen["SM_MODEL_DIR"] == "/opt/ml/model"
+    assert seen["tmp"] == []
+
+
+@pytest.mark.usefixtures("true_program")
+@pytest.mark.parametrize(
+    ("name", "script", "image", "cause", "reason"),
+    [
+        ("raises", "raise ValueError('too bad')", PYTHON, "code", "too bad"),
+        ("killed", "import os; os.kill(os.getpid(), 9)", PYTHON, "signal", "SIGKILL"),
+        ("empty", "print(1)", SHELL, "image", "ython"),
+    ],
+)
+def test_how_a_script_dies_by_a_true_apptainer(
+    submitter: Submitter, name: str, script: str, image: Path, cause: str, reason: str
+):
+    over = submitter.place(script, name, str(image)).wait()
+    assert over.state.status is Status.FAILED
+    assert over.death is not None
+    assert (over.death.cause, reason in (over.failure_reason or "")) == (cause, True), (
+        over.death,
+        over.failure_reason,
+    )

@@ -5,7 +5,8 @@ import os
 import signal
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,9 @@ import boto3
 import pytest
 
 from tests.api.training import ended, request
-from tests.docker_engine import PYTHON, engine_on
+from tests.apptainer_program import PYTHON as IMAGE_FILE
+from tests.apptainer_program import apptainer_program
+from tests.docker_engine import PYTHON, engine_on, podman_on
 from tests.e2e.conftest import unpacked
 from tests.e2e.test_machines import TRAIN, WAITS, machine_processes, packed
 from tests.machines import Machine, entered
@@ -404,22 +407,44 @@ def test_the_sdk_runs_there(submitter: Submitter, tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.nightly
-def test_an_image_is_run_by_the_docker_of_each_node(submitter: Submitter):
+@pytest.mark.parametrize(("name", "engine"), [("docker", engine_on), ("podman", podman_on)])
+def test_an_image_is_run_by_the_engine_of_each_node(
+    submitter: Submitter, name: str, engine: Callable[..., AbstractContextManager[str]]
+):
     first, second, _ = submitter.cluster.nodes
-    with engine_on(first, PYTHON) as address, engine_on(second, PYTHON):
+    with engine(first, PYTHON) as address, engine(second, PYTHON):
         options = {"nodelist": "n1,n2", "prolog": f"export DOCKER_HOST={address}"}
         submitter.submit(
             CONTAINER,
-            "contained",
+            name,
             AlgorithmSpecification={"TrainingImage": PYTHON, "TrainingInputMode": "File"},
             Trackside={**needs(options=options), "Sandbox": "docker"},
         )
-        over = submitter.wait("contained")
+        over = submitter.wait(name)
         assert over.state.status is Status.COMPLETED, over.failure_reason
-        assert submitter.model("contained") == {
+        assert submitter.model(name) == {
             "algo-1": b"algo-2 of the image",
             "algo-2": b"algo-1 of the image",
         }
+
+
+def test_an_image_is_run_by_the_apptainer_of_each_node(submitter: Submitter):
+    program = Path(apptainer_program())
+    submitter.submit(
+        CONTAINER,
+        "in-a-file",
+        AlgorithmSpecification={"TrainingImage": str(IMAGE_FILE), "TrainingInputMode": "File"},
+        Trackside={
+            **needs(options={"prolog": f"export PATH={program.parent}:$PATH"}),
+            "Sandbox": "docker",
+        },
+    )
+    over = submitter.wait("in-a-file")
+    assert over.state.status is Status.COMPLETED, over.failure_reason
+    assert submitter.model("in-a-file") == {
+        "algo-1": b"algo-2 of the image",
+        "algo-2": b"algo-1 of the image",
+    }
 
 
 def test_containers_of_several_machines_have_no_isolated_network(submitter: Submitter):

@@ -11,7 +11,6 @@ from tests.jobs.conftest import make_spec
 from trackside.coordination.documents import STOP, Document, lead_name
 from trackside.errors import JobNotFinished, StoreUnreachable
 from trackside.files.permissions import make_folder
-from trackside.jobs import unreachable_stores
 from trackside.jobs.elsewhere import is_further
 from trackside.jobs.jobs import Jobs
 from trackside.jobs.records import fetch, spec_bytes
@@ -23,6 +22,7 @@ from trackside.records.layout import Home, JobFolder, JobKeys
 from trackside.records.placed import Placed
 from trackside.records.spec import JobSpec
 from trackside.records.status import Secondary
+from trackside.storage import unreachable_stores
 from trackside.storage.connect import QUICK
 from trackside.storage.locate import locate_object
 

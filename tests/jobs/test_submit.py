@@ -352,6 +352,7 @@ def test_submitting_imports_nothing_slow(settings: Settings, home: Home):
         [sys.executable, "-c", script], env=environ, check=True, capture_output=True, text=True
     )
     slow = {
+        "_hashlib",
         "obstore",
         "rich",
         "typer",

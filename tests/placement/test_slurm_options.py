@@ -1,5 +1,7 @@
 """Options of sbatch, and what its commands print."""
 
+from pathlib import Path
+
 import pytest
 
 from trackside.placement.machine_sizes import MachineSize
@@ -15,7 +17,13 @@ from trackside.placement.placement import (
     Running,
 )
 from trackside.placement.slurm import _node, _state
-from trackside.placement.slurm_commands import SlurmCommands, SlurmError, SlurmJob, _jobs_in
+from trackside.placement.slurm_commands import (
+    SlurmAway,
+    SlurmCommands,
+    SlurmError,
+    SlurmJob,
+    _jobs_in,
+)
 from trackside.placement.slurm_options import (
     option_words,
     sbatch_options,
@@ -131,6 +139,17 @@ def test_nodes_and_their_gpus():
     assert unsaid is not None
     assert unsaid.size == MachineSize(gpus=0, cores=4, memory_gb=0.0)
     assert _node("gpu*|n/a||") is None
+
+
+def test_commands_without_a_cluster_say_the_way_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    said = "sinfo: fetch_config: failed\\nsinfo: Could not establish a configuration source"
+    (tmp_path / "sinfo").write_text(f"#!/bin/sh\nprintf '{said}' >&2\nexit 1\n")
+    (tmp_path / "sinfo").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    with pytest.raises(SlurmAway, match=r"find no slurm.conf .*slurm:user@login \(.*fetch_config"):
+        SlurmCommands().run("sinfo")
 
 
 def test_a_machine_without_slurm_says_the_way_out(monkeypatch: pytest.MonkeyPatch):

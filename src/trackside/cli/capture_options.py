@@ -1,6 +1,5 @@
 """What `trackside run` saves: the collections named, and those that its rules need."""
 
-import difflib
 from collections.abc import Sequence
 
 import click
@@ -47,8 +46,13 @@ def warnings(names: Sequence[str]) -> list[str]:
 def check(names: Sequence[str]) -> None:
     """`click.UsageError` for a misspelled collection, which would save nothing."""
     known = _known()
-    for name in names:
-        if name not in known and (near := difflib.get_close_matches(name, known, n=1)):
+    unknown = [name for name in names if name not in known]
+    if not unknown:
+        return
+    from difflib import get_close_matches  # only for names that are wrong
+
+    for name in unknown:
+        if near := get_close_matches(name, known, n=1):
             raise click.UsageError(
                 f"--capture: no collection is called {name!r}. Did you mean {near[0]!r}? There are "
                 f"{', '.join(known)}."

@@ -8,7 +8,7 @@ from trackside.errors import InputError
 from trackside.rules.saved.open_trial import open_trial
 from trackside.sdk.job import attach
 from trackside.settings import Settings
-from trackside.storage.locate import locate
+from trackside.storage.locate import locate_to_read
 
 
 def trial_of(job: str) -> Trial:
@@ -16,7 +16,7 @@ def trial_of(job: str) -> Trial:
     path = job if is_location(job) else _path_of(job)
     home = Settings.load().home
     try:
-        trial = open_trial(locate(path, home=home), home)
+        trial = open_trial(locate_to_read(path, home=home), home)
     except SMDebugError as error:
         raise InputError(f"{path!r} is not a trial that can be read: {error}") from error
     if trial is None:

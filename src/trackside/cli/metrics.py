@@ -1,6 +1,7 @@
 """`trackside metrics`: a job's curves in the terminal."""
 
 import csv
+import logging
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,12 +18,15 @@ from trackside.cli.terminal import LiveLines, Terminal, is_unicode
 from trackside.cli.text import as_json
 from trackside.curves.curve_choice import Curve
 from trackside.curves.event_reader import Curves, Follower
+from trackside.errors import StoreUnreachable
 from trackside.records.status import Status
 from trackside.sdk.job import TrainingJob
 from trackside.sdk.known_jobs import known_reader
 from trackside.texts.terminal_text import visible
 from trackside.views.curves.chosen_curves import chosen
 from trackside.views.query.query import parse_text_query
+
+logger = logging.getLogger(__name__)
 
 FOLLOW_SECONDS = 1.0
 _ALSO_FOR_LIVE = 2
@@ -112,16 +116,29 @@ def summary(curve: Curve) -> dict[str, Any]:
 def _readings(
     job: TrainingJob, follower: Follower, *, follow: bool
 ) -> Iterator[tuple[Mapping[str, Any], Curves]]:
-    """Once; or whenever there is something new, until the job has ended."""
-    first = True
-    while True:
+    """Once; or whenever there is something new, until the job has ended. Then a store that is away
+    ends nothing."""
+    if not follow:
         described = job.describe()
-        is_over = not follow or Status(described["TrainingJobStatus"]).is_final
-        if follower.update() or is_over or first:
-            yield described, follower.curves
-        if is_over:
-            return
-        first = False
+        follower.update()
+        yield described, follower.curves
+        return
+    first, is_away = True, False
+    while True:
+        try:
+            described = job.describe()
+            is_new = follower.update() > 0
+        except StoreUnreachable as error:
+            if not is_away:
+                logger.warning("The curves go on when their store is back. %s", error)
+            is_away = True
+        else:
+            is_over = Status(described["TrainingJobStatus"]).is_final
+            if is_new or is_over or first:
+                yield described, follower.curves
+            if is_over:
+                return
+            first = is_away = False
         time.sleep(FOLLOW_SECONDS)
 
 

@@ -60,6 +60,8 @@ def _targets(
 def _sbatch_options(
     ctx: click.Context, option: click.Parameter, given: tuple[str, ...]
 ) -> dict[str, str]:
+    if not given:
+        return {}
     from trackside.placement.slurm_options import option_words
 
     try:
@@ -71,6 +73,8 @@ def _sbatch_options(
 def _ray_options(
     ctx: click.Context, option: click.Parameter, given: tuple[str, ...]
 ) -> dict[str, str]:
+    if not given:
+        return {}
     from trackside.placement.ray_options import option_words
 
     try:
@@ -82,6 +86,8 @@ def _ray_options(
 def _kubernetes_options(
     ctx: click.Context, option: click.Parameter, given: tuple[str, ...]
 ) -> dict[str, str]:
+    if not given:
+        return {}
     from trackside.placement.kubernetes_options import option_words
 
     try:

@@ -1,7 +1,7 @@
 """Apptainer's and Singularity's command lines: `pull` and `exec`.
 
-Written after their documentation (Apptainer 1.3, SingularityCE 4.1), and not run: neither Debian 12
-nor a package index has them. The tests have a stand-in that records its arguments.
+Apptainer 1.4 is what the tests run; for Singularity this is written after the documentation of
+SingularityCE 4.1.
 """
 
 import os
@@ -76,10 +76,11 @@ def _field(text: str) -> str:
 
 def environment(program: str, job: Mapping[str, str], machine: Mapping[str, str]) -> dict[str, str]:
     """Of the program, which gives the job's variables to the command: they are on no command
-    line."""
+    line. Without NO_EVAL it would run what is `in backquotes` in them."""
     own = tuple(f"{name.upper()}_" for name in PROGRAMS)
     kept = {name: value for name, value in machine.items() if name in _KEPT or name.startswith(own)}
     prefix = _prefix(program)
+    kept[f"{os.path.basename(program).upper()}_NO_EVAL"] = "1"
     given = {f"{prefix}{name}": value for name, value in job.items() if name not in _NOT_GIVEN}
     return {**kept, **given}
 

@@ -5,13 +5,16 @@ from pathlib import Path
 
 from trackside.records.event_names import is_event_file
 from trackside.settings import Settings
-from trackside.storage.locate import Location, locate
+from trackside.storage.locate import Location, locate, locate_to_read
 
 
-def located(location: str | Path | Location, home: Path | None = None) -> Location:
+def located(
+    location: str | Path | Location, home: Path | None = None, *, to_write: bool = False
+) -> Location:
     if isinstance(location, Location):
         return location
-    return locate(location, home=home or Settings.load().home)
+    find = locate if to_write else locate_to_read
+    return find(location, home=home or Settings.load().home)
 
 
 def list_event_files(location: Location) -> Iterator[tuple[str, str, int]]:

@@ -15,7 +15,7 @@ def merge(location: str | Path | Location, *, home: Path | None = None) -> int:
     The joined object gets the name of the first chunk, and only then are the others deleted, oldest
     first: a reader sees points twice for a moment, never fewer. For a finished job.
     """
-    found = located(location, home)
+    found = located(location, home, to_write=True)
     num_removed = 0
     for pieces in by_source(list_event_files(found)).values():
         joined = _without_gaps(pieces)

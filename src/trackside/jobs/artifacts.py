@@ -10,7 +10,7 @@ from trackside.jobs.kept_files import KeptFile, kept_files
 from trackside.jobs.records import Record
 from trackside.quick_dataclass import dataclass
 from trackside.records.layout import Home
-from trackside.storage.locate import locate, locate_object
+from trackside.storage.locate import locate_object_to_read, locate_to_read
 
 FILES = "files"
 
@@ -36,7 +36,7 @@ def artifacts_of(record: Record, home: Home) -> list[Artifact]:
 
 def _published(record: Record, home: Home) -> Iterator[Artifact]:
     """The list is written last: without it, nothing is published yet."""
-    location = locate_object(record.keys.artifacts, home=home.root)
+    location = locate_object_to_read(record.keys.artifacts, home=home.root)
     try:
         listed = parsed(location.store.get(location.key))
     except ObjectNotFound:
@@ -70,7 +70,7 @@ def _kept(record: Record, home: Home) -> Iterator[Artifact]:
 
 def _folders(record: Record, home: Home) -> Iterator[Artifact]:
     for kind, uri in _prefixes(record):
-        location = locate(f"{uri}/", home=home.root)
+        location = locate_to_read(f"{uri}/", home=home.root)
         sizes = [entry.size_bytes for entry in location.store.list(location.key)]
         if sizes:
             yield Artifact(kind, uri, sum(sizes), len(sizes))

@@ -4,7 +4,6 @@ Within one output location a job's name is unique (`submit.py`), but TensorBoard
 shared by jobs of other outputs and other machines. So each job writes a claim next to its location.
 """
 
-import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import replace
@@ -92,7 +91,9 @@ def _owner(claims: Location, key: str) -> tuple[str, str]:
 
 
 def _own_claim(spec: JobSpec, home: Home) -> Location:
-    digest = hashlib.sha256(_identity(spec, home).encode()).hexdigest()[:16]
+    from hashlib import sha256  # loads OpenSSL, which most jobs do not need
+
+    digest = sha256(_identity(spec, home).encode()).hexdigest()[:16]
     claims = _claims(curves_of(spec), home)
     return replace(claims, key=f"{claims.key}{digest}.json", uri=f"{claims.uri}{digest}.json")
 

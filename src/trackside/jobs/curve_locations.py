@@ -7,7 +7,7 @@ from trackside.coordination.host_files import files_of
 from trackside.jobs.records import Record
 from trackside.records import kept_list
 from trackside.records.layout import TENSORBOARD, Home, HostFolder, curves_of
-from trackside.storage.locate import Location, locate
+from trackside.storage.locate import Location, locate, locate_to_read
 
 
 def curve_places(record: Record, home: Home) -> list[Location]:
@@ -17,7 +17,7 @@ def curve_places(record: Record, home: Home) -> list[Location]:
     which has other files too, and those of a job that runs as another user and may create links.
     """
     if record.history.run_as.user or _has_some_beside_it(record):
-        return [locate(curves_of(record.spec, record.keys), home=home.root)]
+        return [locate_to_read(curves_of(record.spec, record.keys), home=home.root)]
     return _places(record, home, lambda host: [*_written(record, host), host.curves])
 
 
@@ -31,7 +31,7 @@ def _places(
     record: Record, home: Home, folders: Callable[[HostFolder], list[Path]]
 ) -> list[Location]:
     if record.folder is None or record.history.state.is_final:
-        return [locate(curves_of(record.spec, record.keys), home=home.root)]
+        return [locate_to_read(curves_of(record.spec, record.keys), home=home.root)]
     return [
         locate(folder, home=home.root)
         for attempt in range(1, record.history.attempt + 1)

@@ -18,13 +18,13 @@ from trackside.errors import ObjectNotFound, StorageError
 from trackside.files.json_record import DamagedRecord, numbered
 from trackside.files.json_record import record as make
 from trackside.jobs.records import Record, fetch, folded, read_spec
-from trackside.jobs.unreachable_stores import asked_once
 from trackside.placement.choose import UnknownPlacement, placement_class
 from trackside.records.hosts import HostRecord
 from trackside.records.job_updates import with_updates
 from trackside.records.journal import History
 from trackside.records.layout import Home, JobFolder, JobKeys
 from trackside.storage.locate import Location, entries_below, locate
+from trackside.storage.unreachable_stores import asked_once
 
 logger = logging.getLogger(__name__)
 

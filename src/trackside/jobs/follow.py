@@ -2,16 +2,19 @@
 its rules.
 """
 
+import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import Protocol
 
-from trackside.errors import JobNotFinished
+from trackside.errors import JobNotFinished, StoreUnreachable
 from trackside.jobs.logs import LogLine
 from trackside.jobs.rule_updates import Findings
 from trackside.records.journal import History
 from trackside.records.rule_status import Evaluation
+
+logger = logging.getLogger(__name__)
 
 _SLOWER = 1.25
 _RULES_SECONDS = 1.0
@@ -83,7 +86,8 @@ def changes(
 def follow(
     read: ReadHistory, new_lines: NewLines, interval: PollInterval, rules: RuleFeed | None = None
 ) -> Iterator[History | LogLine | Findings | Evaluation]:
-    """Each change and each line as it comes; the final history comes after the last line.
+    """Each change and each line as it comes; the final history comes after the last line. While the
+    store that has the log is away, so is the log: it goes on where it stopped.
 
     With `rules`, their findings come between, and after that until they have read all data.
     """
@@ -95,18 +99,26 @@ def _follow(
     read: ReadHistory, new_lines: NewLines, interval: PollInterval, rules: RuleFeed | None
 ) -> Iterator[History | LogLine | Findings | Evaluation]:
     last: History | None = None
+    is_away = False
     while True:
         history = read()  # before the log: the log of a finished job is complete
         has_changed = history != last
         if has_changed and not history.state.is_final:
             yield history
         last = history
-        for line in new_lines(history):
-            has_changed = True
-            yield line
+        is_read = True
+        try:
+            for line in new_lines(history):
+                has_changed = True
+                yield line
+        except StoreUnreachable as error:
+            is_read = False
+            if not is_away:
+                logger.warning("The log goes on when its store is back. %s", error)
+        is_away = not is_read
         if rules is not None:
             yield from rules.new(at_rest=True)
-        if history.state.is_final:
+        if history.state.is_final and is_read:
             yield history
             if rules is not None:
                 yield from _last_updates(rules, interval)

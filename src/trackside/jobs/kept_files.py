@@ -13,7 +13,7 @@ from trackside.jobs.records import Record
 from trackside.quick_dataclass import dataclass
 from trackside.records import kept_list
 from trackside.records.layout import Home, curves_of, kept_path
-from trackside.storage.locate import Location, entries_below, locate
+from trackside.storage.locate import Location, entries_below, locate, locate_to_read
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ def kept_files(record: Record, home: Home) -> tuple[KeptFile, ...]:
 
 def _plain(record: Record, home: Home) -> Iterator[KeptFile]:
     place = locate(record.keys.files, home=home.root)
-    for path, entry in entries_below(place):
+    for path, entry in entries_below(locate_to_read(record.keys.files, home=home.root)):
         yield KeptFile(path, entry.size_bytes, (Part(place.child(path)),))
 
 
@@ -49,9 +49,10 @@ def _events(record: Record, home: Home) -> Iterator[KeptFile]:
     listed = set(_listed(record, home))
     if not listed:
         return
-    place = locate(curves_of(record.spec, record.keys), home=home.root)
+    uri = curves_of(record.spec, record.keys)
+    listed_there, place = locate_to_read(uri, home=home.root), locate(uri, home=home.root)
     newest: dict[tuple[str, str], list[Piece]] = {}
-    for source, pieces in sorted(by_source(list_event_files(place)).items()):
+    for source, pieces in sorted(by_source(list_event_files(listed_there)).items()):
         path = f"{source.folder}/{source.name}" if source.folder else source.name
         newest[source.host, path] = pieces  # of one name, generations ascend
     for host, path in listed & newest.keys():
@@ -59,7 +60,7 @@ def _events(record: Record, home: Home) -> Iterator[KeptFile]:
 
 
 def _listed(record: Record, home: Home) -> Iterator[tuple[str, str]]:
-    place = locate(record.keys.kept_lists, home=home.root)
+    place = locate_to_read(record.keys.kept_lists, home=home.root)
     for _, entry in entries_below(place):
         try:
             found = kept_list.from_bytes(place.store.get(entry.key))

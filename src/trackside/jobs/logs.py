@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from trackside.coordination.host_files import files_of
-from trackside.errors import JobError
+from trackside.errors import JobError, StorageError
 from trackside.jobs.log_prefilter import MayHold, skim_chunk, skim_file
 from trackside.jobs.records import Record
 from trackside.quick_dataclass import dataclass
 from trackside.records.layout import Home, HostFolder
 from trackside.records.log_lines import TimeMark, chunk_position, decode, near_mark
-from trackside.storage.locate import Location, locate
+from trackside.storage.locate import Location, locate_to_read
 
 logger = logging.getLogger(__name__)
 
@@ -94,13 +94,27 @@ class LogReader:
             for number in range(self._start(host).attempt, attempt + 1):
                 if (number, host) not in self._streams:
                     self._streams[number, host] = self._open(number, host)
-        return heapq.merge(
+        lines = heapq.merge(
             *(
                 stream.lines(whole=whole or number < attempt)
                 for (number, _), stream in self._streams.items()
             ),
             key=lambda line: (line.attempt, line.time),
         )
+        return lines if self._record.folder is not None else self._or_again(lines)
+
+    def _or_again(self, lines: Iterator[LogLine]) -> Iterator[LogLine]:
+        """These lines. If the store fails, the next call continues after the last of them: some
+        were read and are waiting for those of another host."""
+        given = {key: stream.offset for key, stream in self._streams.items()}
+        try:
+            for line in lines:
+                given[line.attempt, line.host] = line.end.offset
+                yield line
+        except StorageError:
+            for key, offset in given.items():
+                self._streams[key].go_back(offset)
+            raise
 
     def tail(self, host: str, num_lines: int) -> list[str]:
         """The last lines of one host, for people."""
@@ -126,7 +140,7 @@ class LogReader:
 
 def stored_chunks(record: Record, home: Home, host: str, attempt: int) -> dict[int, Location]:
     """Existing chunks, by the offset of their first byte."""
-    folder = locate(f"{record.keys.logs}/{host}", home=home.root)
+    folder = locate_to_read(f"{record.keys.logs}/{host}", home=home.root)
     chunks = {}
     for entry in folder.store.list(f"{folder.key}/" if folder.key else ""):
         name = entry.key.rpartition("/")[2]
@@ -179,6 +193,14 @@ class LocalStream:
                 yield data
         yield from _parts(file, self._place.offset, end, whole=whole)
 
+    @property
+    def offset(self) -> int:
+        return self._place.offset
+
+    def go_back(self, offset: int) -> None:
+        """Read everything after this offset again."""
+        self._place.offset = offset
+
     def skip_to_last(self, size_bytes: int) -> None:
         size = self._log.stat().st_size if self._log.exists() else 0
         self._place.offset = max(0, size - size_bytes)
@@ -219,6 +241,15 @@ class StoredStream:
         for start, following in zip(starts, [*starts[1:], None], strict=False):
             if following is None or following > self._place.offset:
                 yield from self._chunk_lines(start, chunks[start])
+
+    @property
+    def offset(self) -> int:
+        return self._place.offset
+
+    def go_back(self, offset: int) -> None:
+        """Read everything after this offset again."""
+        self._place.offset = offset
+        self._is_cut = True  # it may be within a line
 
     def skip_to_last(self, size_bytes: int) -> None:
         self._place.offset = max(self._chunks(), default=0)

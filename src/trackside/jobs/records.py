@@ -22,7 +22,6 @@ from trackside.files import damaged_files
 from trackside.files.json_record import DamagedRecord, parsed_object
 from trackside.files.permissions import private_opener
 from trackside.jobs.masked_request import masked_environment
-from trackside.jobs.unreachable_stores import asked_once
 from trackside.quick_dataclass import dataclass
 from trackside.records import notify_targets
 from trackside.records.evaluator_process import all_evaluations, first_evaluations
@@ -40,6 +39,7 @@ from trackside.records.rule_status import (
 )
 from trackside.records.spec import JobSpec
 from trackside.storage.locate import locate_object
+from trackside.storage.unreachable_stores import asked_once
 
 logger = logging.getLogger(__name__)
 

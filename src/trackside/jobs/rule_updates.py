@@ -8,13 +8,13 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from trackside.errors import ObjectNotFound
+from trackside.errors import ObjectNotFound, StoreUnreachable
 from trackside.jobs.records import Record
 from trackside.records import evaluator_process
 from trackside.records.finding import Finding, RuleKey, parse_findings
 from trackside.records.layout import Home
 from trackside.records.rule_status import Evaluation, parse_evaluations
-from trackside.storage.locate import locate_object
+from trackside.storage.locate import locate_object_to_read
 
 AFTER_END_SECONDS = 120.0
 """How long a wait for a job also waits for rules that still read its data."""
@@ -126,10 +126,10 @@ class RuleUpdates:
             return b""
 
     def _stored(self, file: str) -> bytes:
-        location = locate_object(f"{self._record.keys.rules}/{file}", home=self._home.root)
+        location = locate_object_to_read(f"{self._record.keys.rules}/{file}", home=self._home.root)
         try:
             return location.store.get(location.key)
-        except ObjectNotFound:
+        except (ObjectNotFound, StoreUnreachable):  # read again in a moment
             return b""
 
 

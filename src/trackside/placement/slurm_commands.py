@@ -33,6 +33,11 @@ _AWAY = (
     "SubmitJobLimit",
 )
 """What Slurm prints while it cannot take a job, or no more of this user's: it may later."""
+_NO_CONFIGURATION = "establish a configuration source"
+_NOT_SET_UP = (
+    "its commands find no slurm.conf and no controller that gives them one; where no cluster is "
+    "set up, name a login node: slurm:user@login"
+)
 _JOB = "%A|%T|%r|%N|%k"
 _STEP = "%i|%j"
 
@@ -133,7 +138,7 @@ class SlurmCommands:
         if self._where and code == _SSH_FAILED:
             return SlurmAway(f"{self._where} cannot be reached: {last}")
         if any(part in text for part in _AWAY):
-            return SlurmAway(last)
+            return SlurmAway(f"{_NOT_SET_UP} ({last})" if _NO_CONFIGURATION in text else last)
         return SlurmError(last)
 
 

@@ -1,6 +1,5 @@
 """The rules of a job, as the user configures them. `trackside.rules` evaluates them."""
 
-import hashlib
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -70,8 +69,10 @@ class AnyRule(ABC):
         file = self.source_file
         if file is None:
             return self.source
+        from hashlib import sha256  # loads OpenSSL, which most jobs do not need
+
         content = file.read_bytes() if file.is_file() else b""
-        return job.rule_source(hashlib.sha256(content).hexdigest()[:12], file.name)
+        return job.rule_source(sha256(content).hexdigest()[:12], file.name)
 
 
 @dataclass(frozen=True, kw_only=True)

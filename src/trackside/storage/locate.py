@@ -70,6 +70,21 @@ def locate(uri: str | Path, *, home: Path, hurried: bool = False) -> Location:
     return Location(store, key, uri)
 
 
+def locate_to_read(uri: str | Path, *, home: Path) -> Location:
+    """For a reader whom a person waits for: an unreachable store is given up within seconds, and
+    is not asked again for a moment."""
+    place = locate(uri, home=home, hurried=True)
+    if isinstance(place.store, FolderStore):
+        return place
+    return Location(_asked_once(place.store), place.key, place.uri)
+
+
+def locate_object_to_read(uri: str, *, home: Path) -> Location:
+    """As `locate_object`, for such a reader."""
+    folder, _, name = uri.rpartition("/")
+    return locate_to_read(folder, home=home).child(name)
+
+
 def local_path(uri: str) -> Path | None:
     """What a `file://` location or a path names on this machine; None for an object store.
 
@@ -159,3 +174,10 @@ def _cloud_store(
     if access is not None:
         return open_s3(bucket, access, retry)
     return open_bucket(scheme, bucket, retry)
+
+
+@lru_cache(maxsize=64)
+def _asked_once(store: Store) -> Store:
+    from trackside.storage.unreachable_stores import AskedOnce
+
+    return AskedOnce(store)

@@ -4,7 +4,6 @@ Downloads appear under their names complete or not at all; a second call fetches
 They are not synced to disk: what a power cut loses can be fetched again.
 """
 
-import hashlib
 import logging
 import os
 import re
@@ -258,7 +257,9 @@ def _part_bytes(size_bytes: int) -> int:
 
 
 def _md5(data: bytes) -> str:
-    return hashlib.md5(data, usedforsecurity=False).hexdigest()
+    from hashlib import md5  # loads OpenSSL, which most jobs do not need
+
+    return md5(data, usedforsecurity=False).hexdigest()
 
 
 def _check_size(entry: Entry, start: int, came: int, listed: int) -> None:

@@ -1,10 +1,12 @@
 """A job in an image on a machine that has no engine, but Apptainer or Singularity, as nodes of
-Slurm clusters often have. Not run on a true one: `containers/apptainer.py`.
+Slurm clusters often have.
 
 The program is a plain process to the sandbox, and the script one of its descendants.
 """
 
 import os
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -12,12 +14,14 @@ from trackside.containers import apptainer
 from trackside.containers.images import Pull, Show
 from trackside.errors import SandboxError
 from trackside.files import damaged_files, durable
+from trackside.quick_dataclass import dataclass
 from trackside.records.layout import HostFolder, sandbox_nonce
+from trackside.supervisor.container_init import exit_code
 from trackside.supervisor.container_job import ContainerFacts, JobContainer
 from trackside.supervisor.context import Context
 from trackside.supervisor.machine_reading import MachineReader
 from trackside.supervisor.process_sandbox import ProcessSandbox
-from trackside.supervisor.sandbox import Exited, Isolation, SandboxPlan
+from trackside.supervisor.sandbox import Exited, Isolation, SandboxPlan, SandboxState
 from trackside.supervisor.script_start import ScriptLimits
 from trackside.supervisor.user_folders import HOME, PLACE
 from trackside.system.processes import NONCE_VARIABLE
@@ -29,6 +33,12 @@ _ENGINE = "apptainer:"
 _IMAGE, _HOSTS, _WORK = "image.sif", "hosts", "work"
 _NVIDIA = "/dev/nvidiactl"
 _DEVICES = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
+_FAILED, _NOT_FOUND = 255, 127
+_MISSING = re.compile(
+    rb"^FATAL: +(stat \S+: no such file or directory|.+: executable file not found in \$PATH)\s*\Z",
+    re.MULTILINE,
+)
+_TAIL_BYTES = 1000
 _REASON = "An image by Apptainer or Singularity: its own files and processes."
 
 
@@ -39,6 +49,49 @@ def program_for(context: Context, folder: HostFolder) -> str:
         return apptainer.find_program(context.environ)
     is_ours = facts.engine.startswith(_ENGINE)
     return facts.engine.removeprefix(_ENGINE) if is_ours else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApptainerImage:
+    """An image on this machine, and what its commands get of the machine."""
+
+    program: str
+    name: str
+    """As the user wrote it."""
+    file: str
+    home: Path
+    work: Path
+    environ: Mapping[str, str]
+    command: Sequence[str] = ()
+    """Where a plan has none."""
+    has_gpus: bool = False
+
+    def started(self, plan: SandboxPlan) -> SandboxPlan:
+        """The same as a process of this machine. `SandboxError` for an image's own program."""
+        command = [*plan.command] or [*self.command]
+        if not command:
+            raise SandboxError(
+                f"The image {self.name!r} is to run its own program, which Apptainer is not "
+                "asked for. Name a script, or a ContainerEntrypoint."
+            )
+        words = apptainer.exec_words(
+            self.program,
+            self.file,
+            command,
+            mounts={"/opt/ml": plan.ml, **plan.mounts},
+            read_only=plan.read_only,
+            home=(self.home, f"{PLACE}/{HOME}"),
+            work=self.work,
+            has_gpus=self.has_gpus,
+        )
+        return replace(
+            plan,
+            command=apptainer.marked(self.program, NONCE_VARIABLE, words),
+            environment=apptainer.environment(self.program, plan.environment, self.environ),
+            mounts={},
+            read_only=frozenset(),
+            notes={},
+        )
 
 
 class ApptainerJob(JobContainer):
@@ -73,7 +126,18 @@ class ApptainerJob(JobContainer):
 
     @property
     def sandbox(self) -> "ApptainerSandbox":
-        return ApptainerSandbox(self)
+        algorithm = self._spec.algorithm
+        image = ApptainerImage(
+            program=self._program,
+            name=self._spec.image,
+            file=self._facts.image,
+            home=self._folder.private / HOME,
+            work=self._folder.private / _WORK,
+            environ=self._context.environ,
+            command=[*algorithm.entrypoint, *algorithm.arguments],
+            has_gpus=bool(self._spec.options.gpus) or os.path.exists(_NVIDIA),
+        )
+        return ApptainerSandbox(image)
 
     @property
     def addresses(self) -> dict[str, str]:
@@ -92,35 +156,6 @@ class ApptainerJob(JobContainer):
 
     def make_reader(self, root_pid: int) -> MachineReader:  # type: ignore[override]
         return MachineReader(root_pid)
-
-    def in_image(self, plan: SandboxPlan) -> SandboxPlan:
-        """The same as a process of this machine. `SandboxError` for an image's own program."""
-        algorithm = self._spec.algorithm
-        command = [*plan.command] or [*algorithm.entrypoint, *algorithm.arguments]
-        if not command:
-            raise SandboxError(
-                f"The image {self._spec.image!r} is to run its own program, which Apptainer is not "
-                "asked for. Name a script, or a ContainerEntrypoint."
-            )
-        words = apptainer.exec_words(
-            self._program,
-            self._facts.image,
-            command,
-            mounts={"/opt/ml": plan.ml, **plan.mounts},
-            read_only=plan.read_only,
-            home=(self._folder.private / HOME, f"{PLACE}/{HOME}"),
-            work=self._folder.private / _WORK,
-            has_gpus=bool(self._spec.options.gpus) or os.path.exists(_NVIDIA),
-        )
-        environ = self._context.environ
-        return replace(
-            plan,
-            command=apptainer.marked(self._program, NONCE_VARIABLE, words),
-            environment=apptainer.environment(self._program, plan.environment, environ),
-            mounts={},
-            read_only=frozenset(),
-            notes={},
-        )
 
     # The limits are ours, as those of a process
 
@@ -141,12 +176,18 @@ class ApptainerJob(JobContainer):
 class ApptainerSandbox(ProcessSandbox):
     """The process sandbox without namespaces: the program makes its own."""
 
-    def __init__(self, job: ApptainerJob) -> None:
+    def __init__(self, image: ApptainerImage) -> None:
         super().__init__("none")
-        self._job = job
+        self._image = image
 
     def start(self, plan: SandboxPlan) -> None:
-        super().start(self._job.in_image(plan))
+        super().start(self._image.started(plan))
+
+    def poll(self, plan: SandboxPlan) -> SandboxState | None:
+        state = super().poll(plan)
+        if not isinstance(state, Exited):
+            return state
+        return replace(state, code=_code(state.code, plan.log))
 
     @property
     def isolation(self) -> Isolation:
@@ -154,3 +195,20 @@ class ApptainerSandbox(ProcessSandbox):
 
     def isolation_of(self, plan: SandboxPlan) -> Isolation | None:
         return None if super().isolation_of(plan) is None else self.isolation
+
+
+def _code(of_program: int, log: Path) -> int:
+    """The program reports a signal as 128 plus its number, as shells do; and what it cannot find
+    in the image as a failure of its own."""
+    if of_program == _FAILED and _MISSING.search(_last_bytes(log)):
+        return _NOT_FOUND
+    return exit_code(of_program)
+
+
+def _last_bytes(log: Path) -> bytes:
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - _TAIL_BYTES))
+            return file.read()
+    except OSError:
+        return b""

@@ -20,7 +20,7 @@ from trackside.curves.series_store import SeriesEntry, SeriesStore
 from trackside.errors import CurveNotFound, JobNotFound
 from trackside.jobs.curve_locations import curve_places
 from trackside.records.layout import tensors_of
-from trackside.storage.locate import Location, locate
+from trackside.storage.locate import Location, locate_to_read
 from trackside.views.curves.curve_list import (
     CurveInfo,
     Key,
@@ -260,7 +260,7 @@ class JobCurves:
             return {}
         if self._vitals is None:
             home = self._jobs.settings.home
-            self._vitals = VitalCurves(locate(places.trial, home=home), home)
+            self._vitals = VitalCurves(locate_to_read(places.trial, home=home), home)
         return {**self._vitals.series(is_final=places.is_final)}
 
     def _saved_points(self, identity: str, places: Places) -> CurvePoints | None:

@@ -9,7 +9,7 @@ from trackside.capture.reading.anatomy import AnatomyFile, TextFacts
 from trackside.errors import TracksideError
 from trackside.jobs.records import Record
 from trackside.records.layout import tensors_of
-from trackside.storage.locate import locate
+from trackside.storage.locate import locate_to_read
 
 MOST_ROWS = 8
 MOST_CHARACTERS = 2_000
@@ -22,7 +22,7 @@ def first_texts(record: Record, home: Path) -> dict[str, Any]:
     facts = None
     if where is not None:
         try:
-            anatomy = AnatomyFile(locate(where, home=home)).read()
+            anatomy = AnatomyFile(locate_to_read(where, home=home)).read()
         except (TracksideError, OSError):  # an extra: the job is shown without them
             anatomy = None
         facts = None if anatomy is None else anatomy.text

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from trackside.errors import TracksideError
 from trackside.jobs.described_locations import tensors_uri
-from trackside.storage.locate import Location, locate
+from trackside.storage.locate import Location, locate_to_read
 from trackside.views.job.evidence import KnownCurve
 
 if TYPE_CHECKING:  # numpy is imported when curves are read
@@ -145,7 +145,7 @@ class JobSources:
         home = self._jobs.settings.home
         try:
             if self.trial is None:
-                self.trial = open_trial(locate(where, home=home), home)
+                self.trial = open_trial(locate_to_read(where, home=home), home)
                 if self.trial is not None:
                     self.trial.dynamic_refresh = False
             else:

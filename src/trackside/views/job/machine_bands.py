@@ -10,7 +10,7 @@ from trackside.capture.reading.anatomy import Anatomy, AnatomyFile, SpanFacts
 from trackside.errors import TracksideError
 from trackside.jobs.records import Record
 from trackside.records.layout import tensors_of
-from trackside.storage.locate import locate
+from trackside.storage.locate import locate_to_read
 
 MOST_BANDS = 200
 """Of one kind."""
@@ -28,7 +28,7 @@ def recorded_bands(record: Record, home: Path, seconds: float) -> list[dict[str,
     if where is None:
         return []
     try:
-        anatomy = AnatomyFile(locate(where, home=home)).read()
+        anatomy = AnatomyFile(locate_to_read(where, home=home)).read()
     except (TracksideError, OSError):  # bands are an extra: the charts are there without them
         return []
     return [] if anatomy is None else bands_of(anatomy, seconds)

@@ -20,7 +20,7 @@ from trackside.jobs.records import Record
 from trackside.records.layout import Home, profile_of
 from trackside.rules.saved.profile import STEP, Profile
 from trackside.rules.saved.profile_tables import Events
-from trackside.storage.locate import entries_below, locate
+from trackside.storage.locate import entries_below, locate_to_read
 from trackside.views.curves.binary_frame import encode
 from trackside.views.tensors.open_trials import OpenTrials
 
@@ -94,7 +94,7 @@ class Ranks:
         where = profile_of(record.spec)
         if where is None:
             return {}
-        place = locate(where, home=self._home.root)
+        place = locate_to_read(where, home=self._home.root)
         profile = Profile(place, home=self._home.root)
         profile.end()
         try:

@@ -29,7 +29,7 @@ from trackside.rules.report.facts import Material
 from trackside.rules.report.profiler_report import ProfilerReport
 from trackside.rules.saved.open_trial import open_trial
 from trackside.rules.saved.profile import Profile
-from trackside.storage.locate import Location, locate
+from trackside.storage.locate import Location, locate_to_read
 from trackside.texts.shown_names import shown_name
 from trackside.views.curves.gaps import NO_CURVES, NO_TENSORS, no_rules
 from trackside.views.job.diagnosis_text import diagnosis_sentence, job_sentence
@@ -88,7 +88,7 @@ def _sentence(
 
 def _packages(described: Described, home: Path) -> ScriptPackages | None:
     """Of the first host; None if the script has not ended, or Trackside did not start it."""
-    place = locate(environment_uri(described), home=home).child(f"{FIRST_HOST}.json")
+    place = locate_to_read(environment_uri(described), home=home).child(f"{FIRST_HOST}.json")
     try:
         return from_bytes(place.store.get(place.key))
     except (TracksideError, DamagedRecord):
@@ -108,7 +108,7 @@ def _curves(described: Described, gaps: list[str]) -> Curves | None:
 
 def _trial(described: Described, home: Path, gaps: list[str]) -> Trial | None:
     where = tensors_uri(described)
-    trial = _opened_trial(locate(where, home=home), home, gaps) if where else None
+    trial = _opened_trial(locate_to_read(where, home=home), home, gaps) if where else None
     if trial is None or not trial.tensor_names():
         gaps.append(NO_TENSORS)
     elif missing := [
@@ -140,7 +140,7 @@ def _profile(
             "profiler_config={} in the SDK is enough."
         )
         return None, None
-    profile = Profile(where, home=home)
+    profile = Profile(locate_to_read(where, home=home), home=home)
     try:
         profile.advance()
     except TracksideError as error:

@@ -20,7 +20,7 @@ from trackside.files.tar_header import Kind
 from trackside.files.tar_reader import TarReader
 from trackside.files.tar_stream import BeyondLimit, DamagedTar, TarStream
 from trackside.jobs.described_locations import keys_of
-from trackside.storage.locate import Location, entries_below, locate_object
+from trackside.storage.locate import Location, entries_below, locate_object_to_read
 from trackside.texts.secret_names import mask_code
 from trackside.views.job_setup.repeat_command import plain
 
@@ -167,7 +167,7 @@ def _read(
 def _place(described: Mapping[str, Any], home: Path) -> Location | None:
     """What the job names as its source, else what was stored to show it."""
     source = plain(described, "sagemaker_submit_directory")
-    return locate_object((source or keys_of(described).source).rstrip("/"), home=home)
+    return locate_object_to_read((source or keys_of(described).source).rstrip("/"), home=home)
 
 
 def _of_folder(place: Location, only: str | None) -> Iterator[tuple[CodeFile, bytes]]:

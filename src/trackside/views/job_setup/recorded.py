@@ -16,7 +16,7 @@ from trackside.records import channel_data, machine, script_packages
 from trackside.records.channel_data import ChannelData
 from trackside.records.layout import FIRST_HOST
 from trackside.records.script_packages import ScriptPackages
-from trackside.storage.locate import locate_object
+from trackside.storage.locate import locate_object_to_read
 
 MOST_DIFF_BYTES = 2 << 20
 _MOST_RECORD_BYTES = 4 << 20
@@ -47,7 +47,7 @@ class Recorded:
         return self._fetch(self._keys.git_diff, MOST_DIFF_BYTES)
 
     def has_git_diff(self) -> bool:
-        place = locate_object(self._keys.git_diff, home=self._home)
+        place = locate_object_to_read(self._keys.git_diff, home=self._home)
         try:
             place.store.stat(place.key)
         except TracksideError:
@@ -67,7 +67,7 @@ class Recorded:
             return None
 
     def _fetch(self, uri: str, most_bytes: int) -> bytes | None:
-        place = locate_object(uri, home=self._home)
+        place = locate_object_to_read(uri, home=self._home)
         try:
             return place.store.get(place.key, 0, most_bytes)
         except TracksideError:

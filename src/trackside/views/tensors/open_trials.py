@@ -14,7 +14,7 @@ from trackside.errors import NoTensors
 from trackside.jobs.records import Record
 from trackside.records.layout import Home, tensors_of
 from trackside.rules.saved.open_trial import open_trial
-from trackside.storage.locate import locate
+from trackside.storage.locate import locate_to_read
 from trackside.views.table.kept_figures import KeptFigures
 from trackside.views.tensors.trial_sample import Sample, sample_of
 
@@ -68,7 +68,7 @@ class OpenTrials:
         if (known is not None and known.trial is not None) or where is None:
             return None
         try:
-            return sample_of(locate(where, home=self._home.root))
+            return sample_of(locate_to_read(where, home=self._home.root))
         except SMDebugError:
             return None  # opening it whole tells why
 
@@ -88,7 +88,9 @@ class OpenTrials:
         assert where is not None
         try:
             if opened.trial is None:
-                opened.trial = open_trial(locate(where, home=self._home.root), self._home.root)
+                opened.trial = open_trial(
+                    locate_to_read(where, home=self._home.root), self._home.root
+                )
             if opened.trial is not None:
                 if record.history.state.is_final:
                     opened.trial.end()  # with or without a marker
