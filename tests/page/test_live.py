@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from queue import Queue
@@ -44,7 +45,7 @@ for step in range(1000):
 """
 
 
-NAMES = ("jobs", "job", "issues", "points", "tensors", "log")
+NAMES = ("jobs", "job", "gone", "issues", "points", "tensors", "log")
 
 
 class Events:
@@ -237,6 +238,20 @@ def test_rows_of_the_table_come_when_they_change(browser: Browser, jobs: Jobs):
         until(lambda: events.next("jobs")["gone"] == ["held"])
 
 
+def test_a_job_s_stream_says_once_that_it_was_deleted(
+    browser: Browser, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(feeds, "OVER_SECONDS", 0.1)
+    jobs.submit(make_spec("one"))
+    jobs.wait("one")
+    with stream(browser, "job=one&jobs=1") as events:
+        jobs.delete("one")
+        assert events.next("gone") == {"job": "one"}
+        jobs.submit(make_spec("held", hyper={"hold": "1"}))
+        until(lambda: any(row["name"] == "held" for row in events.next("jobs")["rows"]))
+        assert events.found["gone"].empty()
+
+
 def test_issues_are_announced(browser: Browser, jobs: Jobs, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(feeds, "ISSUES_SECONDS", 0.1)
     with stream(browser, "issues=1") as events:
@@ -336,7 +351,8 @@ def test_streams_that_are_opened_at_the_same_time_are_counted(monkeypatch: pytes
         finally:
             streams.close()
 
-    found = asyncio.run(opened())
+    with ThreadPoolExecutor(1) as pool:  # this thread may have a loop of Playwright's
+        found = pool.submit(asyncio.run, opened()).result()
     assert sum(isinstance(each, TooManyStreams) for each in found) == 7
 
 

@@ -110,3 +110,23 @@ def test_a_job_is_run_again_with_a_change_and_deleted(chromium: Browser, busy_si
         page.get_by_role("dialog").get_by_role("button", name="Delete").click()
         expect(page.get_by_role("region", name="Jobs")).to_be_visible()
     assert '"first-try"' not in busy_site.trackside("jobs", "--json").stdout
+
+
+def test_a_job_that_somebody_deletes_is_gone_from_the_page(chromium: Browser, busy_site: Site):
+    name, other = (f"{word}-{uuid.uuid4().hex[:8]}" for word in ("gone", "kept"))
+    for each in (name, other):
+        busy_site.train(each, "-p", "steps=5")
+    with (
+        tab(chromium, busy_site.at(f"?selected={name},{other}")) as table,
+        tab(chromium, busy_site.at(f"job/{name}")) as opened,
+    ):
+        rows = table.page.get_by_role("table", name="Jobs")
+        expect(rows.get_by_role("link", name=name)).to_be_visible()
+        expect(table.page.locator("main")).to_contain_text("2 jobs selected")
+        expect(opened.page.get_by_role("button", name="Delete")).to_be_visible()
+        busy_site.trackside("delete", name, "--yes")
+        expect(rows.get_by_role("link", name=name)).to_have_count(0)
+        expect(rows.get_by_role("link", name=other)).to_be_visible()
+        expect(table.page.locator("main")).to_contain_text("1 job selected")
+        expect(opened.page.locator("main")).to_contain_text(f"The job {name} was deleted.")
+        opened.complaints[:] = [each for each in opened.complaints if "404" not in each]

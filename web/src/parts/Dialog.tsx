@@ -3,9 +3,10 @@ import { createEffect, createSignal, type JSX, on, onMount, Show } from "solid-j
 
 export function Dialog(props: { title: string; onClose: () => void; children: JSX.Element; actions?: JSX.Element; done?: boolean }): JSX.Element {
   let dialog!: HTMLDialogElement;
+  let pressed: EventTarget | null = null;   // a text that is selected by a move beyond the edge closes nothing
   onMount(() => dialog.showModal());
   return (
-    <dialog ref={dialog} class="dialog" aria-labelledby="dialog-title" onClose={() => props.onClose()} onClick={(event) => event.target === dialog && dialog.close()}>
+    <dialog ref={dialog} class="dialog" aria-labelledby="dialog-title" onClose={() => props.onClose()} onPointerDown={(event) => (pressed = event.target)} onClick={(event) => event.target === dialog && pressed === dialog && dialog.close()}>
       <div class="dialog-inside">
         <h2 id="dialog-title">{props.title}</h2>
         {props.children}

@@ -41,10 +41,10 @@ const TABS: JobTab[] = [
 
 export function JobPage(props: { name: string }): JSX.Element {
   const job = createFetched(() => props.name, (name, signal) => getJson<Job>(`jobs/${part(name)}`, {}, signal));
-  createLive(() => ({ job: props.name }), { job: (event) => takeLive(job, event), open: (again) => again && job.refresh() });
+  createLive(() => ({ job: props.name }), { job: (event) => takeLive(job, event), gone: () => job.refresh(), open: (again) => again && job.refresh() });
   createEffect(() => (document.title = `${job()?.row.shown ?? props.name} – Trackside`));
   return (
-    <Show when={job()} fallback={<Missing name={props.name} error={job.error()} />}>
+    <Show when={job.error()?.status !== 404 && job()} fallback={<Missing name={props.name} wasThere={!!job()} error={job.error()} />}>
       {(loaded) => <><Failure error={job.error()} /><JobView job={loaded()} onChange={() => job.refresh()} /></>}
     </Show>
   );
@@ -135,10 +135,10 @@ function Verdict(props: { job: Job; brief: boolean }): JSX.Element {
   );
 }
 
-function Missing(props: { name: string; error: { status: number; message: string; advice: string } | null }): JSX.Element {
+function Missing(props: { name: string; wasThere: boolean; error: { status: number; message: string; advice: string } | null }): JSX.Element {
   return (
     <Switch fallback={<><h1 class="job-heading"><a class="back" href={homeAddress()} aria-label="All jobs">Jobs</a><span class="muted" aria-hidden="true"> / </span>{props.name}</h1><p class="loading muted" aria-busy="true">…</p></>}>
-      <Match when={props.error?.status === 404}><Empty title={`There is no job ${props.name}.`}><a href={homeAddress()}>All jobs</a></Empty></Match>
+      <Match when={props.error?.status === 404}><Empty title={props.wasThere ? `The job ${props.name} was deleted.` : `There is no job ${props.name}.`}><a href={homeAddress()}>All jobs</a></Empty></Match>
       <Match when={props.error}><Failure error={props.error} /></Match>
     </Switch>
   );

@@ -1,10 +1,8 @@
 // Puts tags on jobs and takes them off.
 import { createSignal, For, type JSX } from "solid-js";
-import { postJson } from "../client";
-import { report, type Done } from "../actions";
+import { change } from "../actions";
 import { plural } from "../format";
 import { Dialog } from "../parts/Dialog";
-import { attempt } from "../parts/Toast";
 
 export function TagDialog(props: { jobs: string[]; tags: Record<string, string>; onClose: () => void; onDone: () => void }): JSX.Element {
   const [name, setName] = createSignal("");
@@ -13,7 +11,7 @@ export function TagDialog(props: { jobs: string[]; tags: Record<string, string>;
   const save = async (event: Event): Promise<void> => {
     event.preventDefault();
     const put = name().trim() ? { [name().trim()]: value().trim() } : {};
-    if (await attempt(async () => report("Tagged", await postJson<Done>("jobs/tag", { jobs: props.jobs, put, remove: removed() })))) {
+    if (await change("Tagged", "jobs/tag", { jobs: props.jobs, put, remove: removed() })) {
       props.onDone();
       props.onClose();
     }
