@@ -154,6 +154,27 @@ def test_a_row_tells_all_of_a_job_that_has_ended(
     assert tagged["values"] == {"param.lr": "0.1", "metric.acc/val": 0.75, "tag.team": "vision"}
 
 
+def test_every_column_that_the_page_shows_sorts(
+    jobs: Jobs, home: Home, read_table: Callable[[], JobTable]
+):
+    for number, (name, use, tags) in enumerate(
+        [("a", 50.0, {"team": "b"}), ("b", 10.0, {}), ("c", 90.0, {"team": "a"})]
+    ):
+        curves = {
+            ("runs", "loss"): [1.0] * (5 - number),
+            ("system/algo-1", "cpu/total_percent"): [use],
+        }
+        ended_job(home, name, created=CREATED + number, tags=tags, curves=curves)
+    jobs.reindex()
+    table = read_table()
+    assert names(table, sort="use") == ["c", "a", "b"]
+    assert names(table, sort="use", is_descending=False) == ["b", "a", "c"]
+    assert names(table, sort="tags", is_descending=False) == ["c", "a", "b"]
+    assert names(table, sort="progress") == ["a", "b", "c"]  # how many there will be is not known
+    assert names(table, sort="progress", is_descending=False) == ["c", "b", "a"]
+    assert names(table, "progress>-1") == []
+
+
 def test_jobs_are_found_sorted_and_cut(jobs: Jobs, home: Home, read_table: Callable[[], JobTable]):
     three_jobs(jobs, home)
     table = read_table()
