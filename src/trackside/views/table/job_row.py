@@ -25,7 +25,8 @@ class KnownJob:
     row: "JobSummary"
     given: Given | None = None
     made: Made | None = None
-    _spelled: Mapping[str, str] | None = None
+    _spelled: tuple[Given | None, Mapping[str, str]] | None = None
+    """And of what: other threads read while `given` is replaced."""
 
     @property
     def shown(self) -> str:
@@ -33,13 +34,12 @@ class KnownJob:
 
     @property
     def spelled(self) -> Mapping[str, str]:
-        if self._spelled is None:
-            parameters = self.given.parameters if self.given else {}
-            self._spelled = {spelling(name): value for name, value in parameters.items()}
-        return self._spelled
-
-    def take(self, given: Given) -> None:
-        self.given, self._spelled = given, None
+        given, known = self.given, self._spelled
+        if known is None or known[0] is not given:
+            parameters = given.parameters if given else {}
+            known = given, {spelling(name): value for name, value in parameters.items()}
+            self._spelled = known
+        return known[1]
 
     def seconds(self, now: float) -> float | None:
         started = self.row.training_started
