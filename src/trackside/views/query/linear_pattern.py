@@ -26,8 +26,8 @@ MOST_PLACES = 400
 """Of the automaton: repeats with counts are copies."""
 _MOST_KEPT = 10_000
 """Computed transitions."""
-_MOST_VISITED = 4_000_000
-"""Places that are followed in all texts together: about two seconds. What is computed once for the
+_MOST_VISITED = 1_000_000
+"""Places that are followed in all texts together: about a second. What is computed once for the
 characters of a text is not counted again."""
 _EXAMINED_CHARACTERS = 4096
 """Of each text: the rest is not searched."""
