@@ -5,6 +5,7 @@ import { isLive } from "./columns";
 import { plural } from "./format";
 import { confirm } from "./parts/Dialog";
 import { attempt, toast } from "./parts/Toast";
+import { shownName } from "./shownName";
 import { Names } from "./views/Bulk";
 
 export interface Done { done: string[]; failed: { job: string; message: string }[] }
@@ -15,7 +16,7 @@ const MOST_NAMED = 2;
 export function report(verb: string, { done, failed }: Done): boolean {
   if (done.length) toast(`${verb} ${plural(done.length, "job")}.`);
   const named = failed.length > MOST_NAMED + 1 ? failed.slice(0, MOST_NAMED) : failed;
-  for (const { job, message } of named) toast(`${job}: ${message}`, true);
+  for (const { job, message } of named) toast(`${shownName(job)}: ${message}`, true);
   if (named.length < failed.length) toast(`${plural(failed.length - named.length, "more job")} of ${failed.length + done.length} ${failed.length - named.length === 1 ? "was" : "were"} refused, too.`, true);
   return done.length > 0;
 }

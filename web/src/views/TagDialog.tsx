@@ -2,6 +2,7 @@
 import { createSignal, For, type JSX } from "solid-js";
 import { change } from "../actions";
 import { plural } from "../format";
+import { shownName } from "../shownName";
 import { Dialog } from "../parts/Dialog";
 
 export function TagDialog(props: { jobs: string[]; tags: Record<string, string>; onClose: () => void; onDone: () => void }): JSX.Element {
@@ -17,7 +18,7 @@ export function TagDialog(props: { jobs: string[]; tags: Record<string, string>;
     }
   };
   return (
-    <Dialog title={`Tags of ${props.jobs.length === 1 ? props.jobs[0] : plural(props.jobs.length, "job")}`} onClose={props.onClose}
+    <Dialog title={`Tags of ${props.jobs.length === 1 ? shownName(props.jobs[0]!) : plural(props.jobs.length, "job")}`} onClose={props.onClose}
       actions={<button type="submit" form="tag-form" class="primary" disabled={!name().trim() && !removed().length}>Save</button>}>
       <form id="tag-form" class="tag-form" onSubmit={(event) => void save(event)}>
         <label>Tag<input value={name()} onInput={(event) => setName(event.currentTarget.value)} maxlength={128} /></label>
