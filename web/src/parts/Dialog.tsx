@@ -1,5 +1,7 @@
-// Dialogs on the browser's own <dialog>: it keeps the focus inside, and Escape closes it.
+// Dialogs on the browser's own <dialog>: it keeps the focus inside, and Escape closes it. Nothing else is in front of
+// it, or read out, so short messages are in it, too.
 import { createEffect, createSignal, type JSX, on, onMount, Show } from "solid-js";
+import { Toasts } from "./Toast";
 
 export function Dialog(props: { title: string; onClose: () => void; children: JSX.Element; actions?: JSX.Element; done?: boolean }): JSX.Element {
   let dialog!: HTMLDialogElement;
@@ -16,6 +18,7 @@ export function Dialog(props: { title: string; onClose: () => void; children: JS
           <Show when={!props.actions || props.done}><button type="button" onClick={() => dialog.close()}>Close</button></Show>
         </div>
       </div>
+      <Toasts />
     </dialog>
   );
 }
