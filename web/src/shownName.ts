@@ -11,7 +11,8 @@ export function shownName(wire: string): string {
   return wireName(shown) === wire ? shown : wire;
 }
 
-function wireName(shown: string): string {
+// What is no name of people stays.
+export function wireName(shown: string): string {
   const words = shown.replace(/[._]/g, "-");
   if (words === shown || !SHOWN.test(shown)) return shown;
   let code = 0n;

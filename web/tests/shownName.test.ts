@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { shownName } from "../src/shownName";
+import { shownName, wireName } from "../src/shownName";
 
 test("names as people write them", () => {
   expect(shownName("bert-77")).toBe("bert-77");
@@ -10,4 +10,9 @@ test("names as people write them", () => {
 
 test("what only looks like one stays", () => {
   for (const name of ["a--x0", "a-b--x0", "a--x1", "a-b--xzzzz", "--x5", "<b>--x5", "a-b--x", "a_b--x5"]) expect(shownName(name)).toBe(name);
+});
+
+test("names of the API, as for an address that somebody typed", () => {
+  expect(wireName("my_run.v2")).toBe("my-run-v2--x5");
+  for (const name of ["bert-77", "my-run-v2--x5", "", "_x", "a b.c", "<b>.x"]) expect(wireName(name)).toBe(name);
 });
