@@ -8,6 +8,7 @@ import pytest
 
 from tests.jobs.conftest import is_training, make_spec, run_to_end
 from tests.wait import until
+from trackside.errors import InputError
 from trackside.jobs.jobs import Jobs
 from trackside.jobs.records import read_stored
 from trackside.jobs.update_job import note_of, note_tags, tags_of
@@ -39,6 +40,34 @@ def test_no_tag_of_several_who_set_them_at_once_is_lost(jobs: Jobs, home: Home):
     with ThreadPoolExecutor(8) as together:
         list(together.map(tag, range(24)))
     assert set(jobs.tags("job-1")) == {f"tag-{number}" for number in range(24)}
+
+
+@pytest.mark.parametrize(
+    "put",
+    [
+        {"": "x"},
+        {"k" * 129: "x"},
+        {"team": "v" * 257},
+        {f"tag-{number}": "" for number in range(51)},
+    ],
+)
+def test_a_tag_that_no_request_could_have_is_refused(jobs: Jobs, put: dict[str, str]):
+    jobs.submit(make_spec())
+    run_to_end(jobs)
+    with pytest.raises(InputError, match="tag"):
+        jobs.change_tags("job-1", put=put)
+    assert jobs.tags("job-1") == {}
+
+
+def test_a_job_may_have_fifty_tags(jobs: Jobs):
+    jobs.submit(make_spec())
+    run_to_end(jobs)
+    jobs.change_tags("job-1", put={f"tag-{number}": "v" * 256 for number in range(50)})
+    jobs.change_tags("job-1", put={"tag-0": "other"})
+    with pytest.raises(InputError, match="more than 50 tags"):
+        jobs.change_tags("job-1", put={"one-more": ""})
+    jobs.change_tags("job-1", put={"one-more": ""}, remove=["tag-0"])
+    assert len(jobs.tags("job-1")) == 50
 
 
 def test_the_last_note_counts_and_outlives_the_folder(jobs: Jobs, home: Home):

@@ -1,5 +1,6 @@
 """Live updates: server-sent events of a real server, about jobs that run."""
 
+import asyncio
 import http.client
 import json
 import socket
@@ -7,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from queue import Queue
@@ -20,6 +22,7 @@ from tests.wait import until
 from trackside.curves.event_file import EventFile
 from trackside.jobs.jobs import Jobs
 from trackside.page import feeds, live, ui_address, ui_server
+from trackside.page.problems import TooManyStreams
 from trackside.records.layout import TENSORBOARD
 from trackside.records.rights import Rights
 from trackside.records.spec import JobSpec
@@ -42,7 +45,7 @@ for step in range(1000):
 """
 
 
-NAMES = ("jobs", "job", "issues", "points", "tensors", "log")
+NAMES = ("jobs", "job", "gone", "issues", "points", "tensors", "log")
 
 
 class Events:
@@ -235,6 +238,20 @@ def test_rows_of_the_table_come_when_they_change(browser: Browser, jobs: Jobs):
         until(lambda: events.next("jobs")["gone"] == ["held"])
 
 
+def test_a_job_s_stream_says_once_that_it_was_deleted(
+    browser: Browser, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(feeds, "OVER_SECONDS", 0.1)
+    jobs.submit(make_spec("one"))
+    jobs.wait("one")
+    with stream(browser, "job=one&jobs=1") as events:
+        jobs.delete("one")
+        assert events.next("gone") == {"job": "one"}
+        jobs.submit(make_spec("held", hyper={"hold": "1"}))
+        until(lambda: any(row["name"] == "held" for row in events.next("jobs")["rows"]))
+        assert events.found["gone"].empty()
+
+
 def test_issues_are_announced(browser: Browser, jobs: Jobs, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(feeds, "ISSUES_SECONDS", 0.1)
     with stream(browser, "issues=1") as events:
@@ -288,8 +305,60 @@ def test_streams_end_when_a_team_s_server_drains(jobs: Jobs):
 
 
 def test_a_stream_ends_when_its_session_does(team: Team, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(live, "HEARTBEAT_SECONDS", 0.2)
+    monkeypatch.setattr(live, "ALLOWED_SECONDS", 0.2)
     browser = team.logged_in("ann", Rights.READ)
     with stream(browser, "") as events:
         assert browser.post("/ui/api/logout").status == 200
         assert events.is_over.wait(60)
+
+
+def test_a_busy_stream_ends_with_its_session_too(
+    team: Team, held: EventFile, monkeypatch: pytest.MonkeyPatch
+):
+    """Something is new at every poll."""
+    monkeypatch.setattr(live, "ALLOWED_SECONDS", 0.2)
+    browser = team.logged_in("ann", Rights.READ)
+    named = curve_id(browser, "held", "loss")
+    steps = iter(range(1, 10_000))
+
+    def is_over_or_adds() -> bool:
+        add(held, next(steps))
+        return events.is_over.is_set()
+
+    with stream(browser, f"curves=held:{named}") as events:
+        assert not is_over_or_adds()
+        events.next("points")
+        assert browser.post("/ui/api/logout").status == 200
+        until(is_over_or_adds)
+
+
+def test_streams_that_are_opened_at_the_same_time_are_counted(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(live, "MOST_OF_CALLER", 3)
+    go_on = threading.Event()
+
+    def slow() -> list[live.Feed]:
+        assert go_on.wait(60)
+        return []
+
+    async def opened() -> list[Any]:
+        streams = live.LiveStreams(lambda: False)
+        asked = [streams.open("ann", slow, lambda: True) for _ in range(10)]
+        waiting = asyncio.gather(*asked, return_exceptions=True)
+        await asyncio.sleep(0)  # all have begun
+        go_on.set()
+        try:
+            return await waiting
+        finally:
+            streams.close()
+
+    with ThreadPoolExecutor(1) as pool:  # this thread may have a loop of Playwright's
+        found = pool.submit(asyncio.run, opened()).result()
+    assert sum(isinstance(each, TooManyStreams) for each in found) == 7
+
+
+def test_a_stream_that_could_not_be_opened_is_not_counted(
+    browser: Browser, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(live, "MOST_OF_CALLER", 1)
+    for _ in range(2):
+        assert browser.get("/ui/api/live?job=nobody").code == "job_not_found"

@@ -132,6 +132,18 @@ def test_series_come_in_one_frame_or_as_they_are_ready(
     assert "attachment" in csv.headers["content-disposition"]
 
 
+def test_half_a_character_in_a_name_is_refused(browser: Browser):
+    """As JSON can escape it; no database takes it."""
+    half = {"curves": [{"job": "\ud83d", "id": "x"}], "x": "step", "points": 10}
+    for path, body in (
+        ("series", half),
+        ("groups", {**half, "groups": [{"key": "a", "curves": half["curves"]}]}),
+        ("jobs/tag", {"jobs": ["one"], "put": {"\ud83d": "a"}}),
+    ):
+        reply = browser.post(f"/ui/api/{path}", body)
+        assert (reply.status, reply.code) == (400, "bad_request")
+
+
 def test_logs_are_paged_and_searched(browser: Browser, finished: Callable[..., str]):
     finished("one", hyper={"lines": "2000"})
     page = browser.get("/ui/api/jobs/one/log?at=line:5&count=2").json

@@ -4,8 +4,10 @@ import json
 import math
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from threading import Event
 from typing import Any
 
 import pytest
@@ -27,7 +29,9 @@ from trackside.records.machine import Machine
 from trackside.records.rule_status import Evaluation, RuleStatus, write_evaluations
 from trackside.records.status import Secondary
 from trackside.views.job.live_job import LiveJob
-from trackside.views.table.job_row import Viewer
+from trackside.views.query.search_conditions import Name, Value
+from trackside.views.table import job_table
+from trackside.views.table.job_row import KnownJob, Viewer, values_of
 from trackside.views.table.job_table import JobTable, TableRequest
 from trackside.views.table.row_cache import RowCache
 
@@ -152,6 +156,53 @@ def test_a_row_tells_all_of_a_job_that_has_ended(
     assert (plain["findings"], plain["may_change"]) == (None, True)
     assert tagged["tags"] == {"team": "vision"}
     assert tagged["values"] == {"param.lr": "0.1", "metric.acc/val": 0.75, "tag.team": "vision"}
+
+
+def test_a_query_that_takes_long_keeps_nobody_waiting(
+    jobs: Jobs, home: Home, read_table: Callable[[], JobTable], monkeypatch: pytest.MonkeyPatch
+):
+    three_jobs(jobs, home)
+    table = read_table()
+    began, go_on = Event(), Event()
+
+    def slow(job: KnownJob, name: Name, now: float) -> Sequence[Value]:
+        if name.text == "slow":
+            began.set()
+            assert go_on.wait(60)
+        return values_of(job, name, now)
+
+    monkeypatch.setattr(job_table, "values_of", slow)
+    with ThreadPoolExecutor(2) as pool:
+        waiting = pool.submit(names, table, "slow>1")
+        try:
+            assert began.wait(60)
+            other = pool.submit(names, table, "lr>0.5")
+            assert other.result(timeout=60) == ["bert-c"]
+            assert not waiting.done()
+        finally:
+            go_on.set()
+        assert waiting.result(timeout=60) == []
+
+
+def test_every_column_that_the_page_shows_sorts(
+    jobs: Jobs, home: Home, read_table: Callable[[], JobTable]
+):
+    for number, (name, use, tags) in enumerate(
+        [("a", 50.0, {"team": "b"}), ("b", 10.0, {}), ("c", 90.0, {"team": "a"})]
+    ):
+        curves = {
+            ("runs", "loss"): [1.0] * (5 - number),
+            ("system/algo-1", "cpu/total_percent"): [use],
+        }
+        ended_job(home, name, created=CREATED + number, tags=tags, curves=curves)
+    jobs.reindex()
+    table = read_table()
+    assert names(table, sort="use") == ["c", "a", "b"]
+    assert names(table, sort="use", is_descending=False) == ["b", "a", "c"]
+    assert names(table, sort="tags", is_descending=False) == ["c", "a", "b"]
+    assert names(table, sort="progress") == ["a", "b", "c"]  # how many there will be is not known
+    assert names(table, sort="progress", is_descending=False) == ["c", "b", "a"]
+    assert names(table, "progress>-1") == []
 
 
 def test_jobs_are_found_sorted_and_cut(jobs: Jobs, home: Home, read_table: Callable[[], JobTable]):

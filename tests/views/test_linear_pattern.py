@@ -1,5 +1,6 @@
 """Patterns match what Python's `re` matches, in bounded time."""
 
+import random
 import re
 
 import pytest
@@ -50,6 +51,15 @@ def test_any_text_is_a_pattern_or_refused_with_a_place(text: str):
     else:
         place = 0
     assert 0 <= place <= len(text)
+
+
+def test_a_pattern_that_takes_long_is_given_up():
+    """Each character of this text leads to another set of places."""
+    draw = random.Random(1)
+    pattern = LinearPattern("a[ab]{200}[ab]{180}c")
+    texts = ("".join(draw.choice("ab") for _ in range(4000)) for _ in range(1000))
+    with pytest.raises(PatternError, match="takes too long"):
+        any(map(pattern.search, texts))
 
 
 @given(st.text(r"ab()[]{}|*+?\.^$-,12dwsbx:P<>=!i", max_size=15), texts)

@@ -1,6 +1,7 @@
 """The query language: what matches, what is refused and where, and that nothing crashes it."""
 
 import math
+import random
 from collections.abc import Sequence
 from datetime import datetime
 
@@ -324,3 +325,15 @@ def parsed_or_none(text: str) -> Query | None:
     assert 0 <= place <= len(text)
     assert message.endswith((".", "?"))
     return None
+
+
+def test_a_query_has_few_patterns_and_none_takes_long():
+    assert str(parse(" or ".join(["name~/a/"] * 10)))
+    with pytest.raises(BadQuery, match="more than 10 patterns"):
+        parse(" or ".join(["name~/a/"] * 11))
+    query = parse("note~/a[ab]{200}[ab]{180}c/")
+    draw = random.Random(1)
+    texts = ("".join(draw.choice("ab") for _ in range(4000)) for _ in range(1000))
+    with pytest.raises(BadQuery, match="takes too long") as refused:
+        any(query.matches(lambda name: [next(texts)]) for _ in range(1000))
+    assert refused.value.at == 6

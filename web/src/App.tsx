@@ -7,6 +7,7 @@ import { Confirmations } from "./parts/Dialog";
 import { Prose } from "./parts/Prose";
 import { attempt, Toasts } from "./parts/Toast";
 import { keepScroll } from "./scroll";
+import { wireName } from "./shownName";
 import { enter, homeAddress, path } from "./state";
 import { theme, toggleTheme } from "./theme";
 import { Compare } from "./views/Compare";
@@ -44,7 +45,7 @@ export function App(): JSX.Element {
         <Switch fallback={<Home />}>
           <Match when={failure()}>{(error) => <p class="failure" role="alert"><Prose text={`${error().message} ${error().advice}`} /></p>}</Match>
           <Match when={loginNeeded()}><Login /></Match>
-          <Match when={path()[0] === "job" && path()[1]} keyed>{(name) => <JobPage name={name} />}</Match>
+          <Match when={path()[0] === "job" && path()[1]} keyed>{(name) => <JobPage name={wireName(name)} />}</Match>
           <Match when={path()[0] === "issue" && path()[1]} keyed>{(id) => <IssuePage id={id} />}</Match>
           <Match when={path()[0] === "compare"}><Compare /></Match>
         </Switch>

@@ -5,13 +5,20 @@ import { isLive } from "./columns";
 import { plural } from "./format";
 import { confirm } from "./parts/Dialog";
 import { attempt, toast } from "./parts/Toast";
+import { shownName } from "./shownName";
 import { Names } from "./views/Bulk";
 
 export interface Done { done: string[]; failed: { job: string; message: string }[] }
 
-export function report(verb: string, result: Done): void {
-  if (result.done.length) toast(`${verb} ${plural(result.done.length, "job")}.`);
-  for (const { job, message } of result.failed.slice(0, 3)) toast(`${job}: ${message}`, true);
+const MOST_NAMED = 2;
+
+// Whether anything was done.
+export function report(verb: string, { done, failed }: Done): boolean {
+  if (done.length) toast(`${verb} ${plural(done.length, "job")}.`);
+  const named = failed.length > MOST_NAMED + 1 ? failed.slice(0, MOST_NAMED) : failed;
+  for (const { job, message } of named) toast(`${shownName(job)}: ${message}`, true);
+  if (named.length < failed.length) toast(`${plural(failed.length - named.length, "more job")} of ${failed.length + done.length} ${failed.length - named.length === 1 ? "was" : "were"} refused, too.`, true);
+  return done.length > 0;
 }
 
 export async function stopJobs(names: string[], row: (name: string) => JobRow | undefined): Promise<boolean> {
@@ -23,7 +30,7 @@ export async function stopJobs(names: string[], row: (name: string) => JobRow | 
   }
   const text = <><p>The training ends within its grace period. What it has written until then is kept: checkpoints, curves, logs.</p><Names names={running} /></>;
   if (!(await confirm({ title: `Stop ${plural(running.length, "job")}?`, text, action: "Stop", danger: true }))) return false;
-  return attempt(async () => report("Stopped", await postJson<Done>("jobs/stop", { jobs: running })));
+  return change("Stopped", "jobs/stop", { jobs: running });
 }
 
 export async function deleteJobs(names: string[], row: (name: string) => JobRow | undefined): Promise<boolean> {
@@ -38,7 +45,14 @@ export async function deleteJobs(names: string[], row: (name: string) => JobRow 
     </>
   );
   if (!(await confirm({ title: `Delete ${plural(names.length, "job")}?`, text, action: "Delete", danger: true }))) return false;
-  return attempt(async () => report("Deleted", await postJson<Done>("jobs/delete", { jobs: names, data })));
+  return change("Deleted", "jobs/delete", { jobs: names, data });
+}
+
+// Whether it was done for any of the jobs.
+export async function change(verb: string, path: string, body: { jobs: string[]; [more: string]: unknown }): Promise<boolean> {
+  let done = false;
+  await attempt(async () => (done = report(verb, await postJson<Done>(path, body))));
+  return done;
 }
 
 export async function openTensorboard(jobs: string[]): Promise<void> {

@@ -2,15 +2,16 @@
 // A page has one connection, whatever is on it: browsers allow six per server, for all tabs together.
 import { createEffect, createSignal, onCleanup } from "solid-js";
 import type { Job, JobRow, Num } from "./api";
-import { apiAddress, type Query } from "./client";
+import { apiAddress, openSession, type Query } from "./client";
 import { formatList, parseList } from "./location";
 
 export interface LivePoints { items: { job: string; id: string; x: number[]; t: number[]; y: Num[]; replace?: boolean }[] }
 export interface LiveTensors { job: string; last_step: number }
 export interface LiveLog { host: string; first: number; lines: { time: number; text: string }[] }
 export interface LiveHandlers {
-  jobs?: (event: { revision: string; rows: JobRow[] }) => void;
+  jobs?: (event: { revision: string; rows: JobRow[]; gone: string[] }) => void;
   job?: (event: Job) => void;
+  gone?: (event: { job: string }) => void;   // the job was deleted
   issues?: (event: unknown) => void;
   points?: (event: LivePoints) => void;
   tensors?: (event: LiveTensors) => void;
@@ -20,7 +21,7 @@ export interface LiveHandlers {
 
 interface Subscription { query: Query; handlers: LiveHandlers }
 
-const EVENTS = ["jobs", "job", "issues", "points", "tensors", "log"] as const;
+const EVENTS = ["jobs", "job", "gone", "issues", "points", "tensors", "log"] as const;
 const HIDDEN_MS = 60_000;           // a tab that nobody sees lets its connection go
 const LOST_MS = 4_000;
 
@@ -94,7 +95,9 @@ function connect(): void {
   };
   opened.onerror = () => {
     lost ??= setTimeout(() => setConnected(false), LOST_MS);
-    if (opened.readyState === EventSource.CLOSED) setTimeout(reconnect, LOST_MS);   // the browser has given up
+    if (opened.readyState !== EventSource.CLOSED) return;
+    setTimeout(reconnect, LOST_MS);   // the browser has given up
+    openSession().catch(() => null);  // and does not say why: if the session is over, somebody has to sign in
   };
   for (const name of EVENTS) {
     opened.addEventListener(name, (event) => {

@@ -7,3 +7,12 @@ export function pagesOf(first: number, last: number): number[] {
   for (let page = Math.floor(Math.max(0, first) / PAGE); page * PAGE < Math.max(last, 1); page++) pages.push(page);
   return pages;
 }
+
+const MOST = 1000;                    // rows in one answer of the server
+
+// First rows and counts of the requests that cover a range.
+export function partsOf(first: number, last: number): [number, number][] {
+  const parts: [number, number][] = [];
+  for (let start = first; start < last; start += MOST) parts.push([start, Math.min(MOST, last - start)]);
+  return parts;
+}

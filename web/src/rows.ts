@@ -2,7 +2,7 @@
 import { createEffect, createSignal, on, onCleanup } from "solid-js";
 import type { JobList, JobRow } from "./api";
 import { ApiError } from "./client";
-import { PAGE, pagesOf } from "./pages";
+import { PAGE, pagesOf, partsOf } from "./pages";
 
 export interface Rows {
   head: () => Omit<JobList, "rows"> | undefined;
@@ -84,6 +84,10 @@ export function createRows<K>(key: () => K, load: (key: K, offset: number, limit
       setPages(known);
       return fresh.size === 0;
     },
-    range: async (first, last) => (await load(key(), first, last - first, new AbortController().signal)).rows,
+    range: async (first, last) => {
+      const found: JobRow[] = [];
+      for (const [start, count] of partsOf(first, last)) found.push(...(await load(key(), start, count, new AbortController().signal)).rows);
+      return found;
+    },
   };
 }

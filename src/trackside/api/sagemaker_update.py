@@ -11,7 +11,7 @@ from trackside.api.validation import invalid, not_found, parsed, refused, wire_v
 from trackside.errors import Violation
 from trackside.jobs.describe import arn
 from trackside.jobs.jobs import Jobs
-from trackside.jobs.update_job import MOST_NOTE_CHARACTERS
+from trackside.jobs.update_job import MOST_NOTE_CHARACTERS, MOST_TAGS
 from trackside.records.job_updates import Update, merged_profiler
 from trackside.records.members import member
 from trackside.records.spec import JOB_NAME, JobSpec, Profiler, RuleConfiguration, Tag
@@ -21,7 +21,6 @@ from trackside.rules.validation import violations as rule_violations
 from trackside.settings import Settings
 
 MOST_RULES = 20
-MOST_TAGS = 50
 _ARN = r"arn:aws[a-z\-]*:sagemaker:[a-z0-9\-]*:[0-9]{12}:.+"
 
 

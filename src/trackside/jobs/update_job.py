@@ -15,8 +15,12 @@ from trackside.jobs.records import Record, append_stored_note, publish_journal
 from trackside.quick_dataclass import dataclass
 from trackside.records.journal import LOCK_SECONDS, Journal
 from trackside.records.layout import Home
+from trackside.texts.truncation import shortened
 
 MOST_NOTE_CHARACTERS = 4000
+MOST_TAGS = 50
+_MOST_OF_NAME, _MOST_OF_VALUE = 128, 256
+"""Characters, as AWS counts them."""
 _TAGS = "tags"
 _NOTE = "note"
 
@@ -60,6 +64,18 @@ def note_text(record: Record, home: Home, text: str) -> None:
 
 
 def note_tags(record: Record, home: Home, put: Mapping[str, str], removed: Sequence[str]) -> None:
+    """`InputError` for tags that a request for a job could not have either."""
+    for name, value in put.items():
+        if not 1 <= len(name) <= _MOST_OF_NAME or len(value) > _MOST_OF_VALUE:
+            raise InputError(
+                f"A tag has a name of 1 to {_MOST_OF_NAME} characters, and a value of at most "
+                f"{_MOST_OF_VALUE}: {shortened(f'{name}={value}', _MOST_OF_NAME)!r} is none."
+            )
+    added = put.keys() - set(removed)
+    if added and len(tags_of(record).keys() - set(removed) | added) > MOST_TAGS:
+        raise InputError(
+            f"The job {record.spec.name!r} would have more than {MOST_TAGS} tags. Remove some."
+        )
     note(record, home, _TAGS, put=dict(put), removed=list(removed))
 
 

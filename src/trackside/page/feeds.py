@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 from typing import Any
 
-from trackside.errors import NoTensors
+from trackside.errors import JobNotFound, NoTensors
 from trackside.jobs.jobs import Jobs
 from trackside.page.job_views import JobViews
 from trackside.page.live import Event
@@ -175,7 +175,8 @@ class LogFeed:
 
 
 class JobFeed:
-    """Sends a job's view when it has changed; when only its row has, less often."""
+    """Sends a job's view when it has changed; when only its row has, less often. Says once that the
+    job was deleted."""
 
     def __init__(
         self,
@@ -192,12 +193,21 @@ class JobFeed:
         self._seen = views.get(job, JOB_SECONDS)
         self._row_seen = self._lasting_row()
         self._sent = time.monotonic()
+        self._is_gone = False
 
     def poll(self) -> Sequence[Event]:
+        try:
+            return self._news()
+        except JobNotFound:
+            was_gone, self._is_gone = self._is_gone, True
+            return [] if was_gone else [("gone", {"job": self._job})]
+
+    def _news(self) -> Sequence[Event]:
         is_over = Status(self._seen.status).is_final
         view = self._views.get(self._job, OVER_SECONDS if is_over else JOB_SECONDS)
         row = self._lasting_row()
         is_due = time.monotonic() - self._sent >= ROW_SECONDS
+        self._is_gone = False
         if view == self._seen and (row == self._row_seen or not is_due):
             return []
         self._seen, self._row_seen, self._sent = view, row, time.monotonic()

@@ -17,12 +17,15 @@ from trackside.errors import TracksideError
 from trackside.files.json_record import DamagedRecord
 from trackside.page.call import to_json
 from trackside.page.problems import TooManyStreams
+from trackside.page.security_headers import Receive, Scope, Send
 from trackside.system.fair_pool import FairPool
 
 logger = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.4
 HEARTBEAT_SECONDS = 25.0
+ALLOWED_SECONDS = 5.0
+"""Between two looks at whether the caller is still allowed, however much is sent meanwhile."""
 MOST_OF_CALLER = 32
 """Streams of one session, or of the user of this machine."""
 _SHARE = 0.1
@@ -63,31 +66,38 @@ class LiveStreams:
                 f"{self._num_open[caller]} tabs have the page open with this login.",
                 "Close some of them.",
             )
-        feeds = await self._pool.run_for(caller, make)
-        headers = {"x-accel-buffering": "no"}  # for nginx
+        self._num_open[caller] += 1  # at once: many may be opened at the same time
+        try:
+            feeds = await self._pool.run_for(caller, make)
+        except BaseException:
+            self._end(caller)
+            raise
         body = self._events(caller, feeds, is_allowed)
-        return StreamingResponse(body, media_type="text/event-stream", headers=headers)
+        return _EventResponse(body, lambda: self._end(caller))
+
+    def _end(self, caller: str) -> None:
+        self._num_open[caller] -= 1
+        if not self._num_open[caller]:
+            del self._num_open[caller]
 
     async def _events(
         self, caller: str, feeds: Sequence[Feed], is_allowed: Callable[[], bool]
     ) -> AsyncIterator[bytes]:
-        self._num_open[caller] += 1
-        try:
-            yield _RETRY
-            sent = time.monotonic()
-            while not self._is_ending():
-                began = time.monotonic()
-                if found := await self._pool.run_for(caller, lambda: _polled(feeds)):
-                    sent = time.monotonic()
-                    yield found
-                elif time.monotonic() - sent > HEARTBEAT_SECONDS:
-                    if not is_allowed():
-                        return
-                    sent = time.monotonic()
-                    yield _HEARTBEAT
-                await self._pause(time.monotonic() - began)
-        finally:
-            self._num_open[caller] -= 1
+        yield _RETRY
+        sent = checked = time.monotonic()
+        while not self._is_ending():
+            began = time.monotonic()
+            if began - checked > ALLOWED_SECONDS:
+                if not await self._pool.run_for(caller, is_allowed):
+                    return
+                checked = began
+            if found := await self._pool.run_for(caller, lambda: _polled(feeds)):
+                sent = time.monotonic()
+                yield found
+            elif time.monotonic() - sent > HEARTBEAT_SECONDS:
+                sent = time.monotonic()
+                yield _HEARTBEAT
+            await self._pause(time.monotonic() - began)
 
     async def _pause(self, seconds_polled: float) -> None:
         """Ends early with the server."""
@@ -95,6 +105,19 @@ class LiveStreams:
         deadline = time.monotonic() + wanted
         while not self._is_ending() and (left := deadline - time.monotonic()) > 0:
             await asyncio.sleep(min(left, POLL_SECONDS))
+
+
+class _EventResponse(StreamingResponse):
+    def __init__(self, body: AsyncIterator[bytes], ended: Callable[[], None]) -> None:
+        headers = {"x-accel-buffering": "no"}  # for nginx
+        super().__init__(body, media_type="text/event-stream", headers=headers)
+        self._ended = ended
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._ended()
 
 
 def _polled(feeds: Sequence[Feed]) -> bytes:

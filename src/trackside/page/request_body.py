@@ -19,13 +19,25 @@ async def read_json(request: Request, most: int = BODY_MOST_BYTES) -> Mapping[st
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise BadRequest(f"The body is {kind!r}; it should be 'application/json'.")
+    body = await read_body(request, most)
     try:
-        found = json.loads(await read_body(request, most))
+        found = json.loads(body)
     except (ValueError, RecursionError):
         raise BadRequest("The body is not JSON.") from None
     if not isinstance(found, dict):
         raise BadRequest("The body is not a JSON object.")
+    if b"\\u" in body and _has_half_characters(found):
+        raise BadRequest("The body has halves of characters, such as \\ud83d.")
     return found
+
+
+def _has_half_characters(value: Any) -> bool:
+    """JSON can escape them; no file, database or terminal takes them."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return True
+    return False
 
 
 async def read_body(request: Request, most: int = BODY_MOST_BYTES) -> bytes:

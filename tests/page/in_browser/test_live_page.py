@@ -111,3 +111,51 @@ def test_a_job_is_run_again_with_a_change_and_deleted(chromium: Browser, busy_si
         page.get_by_role("dialog").get_by_role("button", name="Delete").click()
         expect(page.get_by_role("region", name="Jobs")).to_be_visible()
     assert '"first-try"' not in busy_site.trackside("jobs", "--json").stdout
+
+
+def test_a_job_that_somebody_deletes_is_gone_from_the_page(chromium: Browser, busy_site: Site):
+    name, other = (f"{word}-{uuid.uuid4().hex[:8]}" for word in ("gone", "kept"))
+    for each in (name, other):
+        busy_site.train(each, "-p", "steps=5")
+    with (
+        tab(chromium, busy_site.at(f"?selected={name},{other}")) as table,
+        tab(chromium, busy_site.at(f"job/{name}")) as opened,
+    ):
+        rows = table.page.get_by_role("table", name="Jobs")
+        expect(rows.get_by_role("link", name=name)).to_be_visible()
+        expect(table.page.locator("main")).to_contain_text("2 jobs selected")
+        expect(opened.page.get_by_role("button", name="Delete")).to_be_visible()
+        busy_site.trackside("delete", name, "--yes")
+        expect(rows.get_by_role("link", name=name)).to_have_count(0)
+        expect(rows.get_by_role("link", name=other)).to_be_visible()
+        expect(table.page.locator("main")).to_contain_text("1 job selected")
+        expect(opened.page.locator("main")).to_contain_text(f"The job {name} was deleted.")
+        opened.complaints[:] = [each for each in opened.complaints if "404" not in each]
+
+
+def test_a_comparison_goes_on_without_the_jobs_that_are_gone(chromium: Browser, busy_site: Site):
+    names = [f"compared-{word}-{uuid.uuid4().hex[:8]}" for word in ("one", "two")]
+    for name in names:
+        busy_site.train(name, "-p", "steps=5")
+    with tab(chromium, busy_site.at(f"compare?jobs={','.join(names)},was-here")) as watched:
+        page = watched.page
+        expect(page.get_by_role("alert")).to_contain_text("was-here")
+        expect(page.locator("main")).not_to_contain_text("jobs read…")
+        page.get_by_role("button", name="Leave out the jobs that are gone").click()
+        expect(page.get_by_role("heading", name="Compare 2 jobs")).to_be_visible()
+        expect(page.get_by_role("alert")).to_have_count(0)
+        expect(page.get_by_role("heading", name="loss/train")).to_be_visible()
+        watched.complaints[:] = [each for each in watched.complaints if "404" not in each]
+
+
+def test_what_goes_wrong_in_a_dialog_is_said_in_it(chromium: Browser, busy_site: Site):
+    name = f"asked-{uuid.uuid4().hex[:8]}"
+    busy_site.train(name, "-p", "steps=5")
+    with tab(chromium, busy_site.at(f"job/{name}")) as watched:
+        page = watched.page
+        page.get_by_role("button", name="Run again…").click()
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_label("Name", exact=True).fill("no name!")
+        dialog.get_by_role("button", name="Run", exact=True).click()
+        expect(dialog.get_by_role("status")).to_contain_text("cannot be called 'no name!'")
+        watched.complaints[:] = [each for each in watched.complaints if "400" not in each]

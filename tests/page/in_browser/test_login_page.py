@@ -109,6 +109,22 @@ def test_a_person_signs_in_and_out(team: Team):
         forgive(watched, 401, 403)
 
 
+END = "fetch('api/logout', {method: 'POST', body: '{}', headers}).then((r) => r.status)"
+
+
+def test_a_person_whose_session_ends_meanwhile_is_asked_to_sign_in(team: Team):
+    with tab(team.browser, f"{team.url}#/job/ann-1") as watched:
+        page = watched.page
+        team.sign_in(page, "ann")
+        expect(page.get_by_role("button", name="Run again…")).to_be_visible()
+        headers = {"content-type": "application/json", "x-trackside-csrf": csrf_of(page)}
+        assert page.evaluate(f"headers => {END}", headers) == 200
+        expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+        team.sign_in(page, "ann")
+        expect(page.get_by_role("button", name="Run again…")).to_be_visible()
+        forgive(watched, 401)
+
+
 def test_a_link_signs_in_once(team: Team, tmp_path: Path):
     link = printed_link(team, "ann", tmp_path)
     with tab(team.browser, link) as watched:

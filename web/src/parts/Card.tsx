@@ -45,9 +45,8 @@ export function CopyButton(props: { text: string; label?: string }): JSX.Element
   let button!: HTMLButtonElement;
   const copy = async (): Promise<void> => {
     await copyText(props.text);
-    const before = button.textContent;
     button.textContent = "copied";
-    setTimeout(() => (button.textContent = before), 1200);
+    setTimeout(() => (button.textContent = props.label ?? "copy"), 1200);
   };
   return <button ref={button} type="button" class="quiet small" onClick={() => void copy()}>{props.label ?? "copy"}</button>;
 }

@@ -1,11 +1,14 @@
-// Dialogs on the browser's own <dialog>: it keeps the focus inside, and Escape closes it.
+// Dialogs on the browser's own <dialog>: it keeps the focus inside, and Escape closes it. Nothing else is in front of
+// it, or read out, so short messages are in it, too.
 import { createEffect, createSignal, type JSX, on, onMount, Show } from "solid-js";
+import { Toasts } from "./Toast";
 
 export function Dialog(props: { title: string; onClose: () => void; children: JSX.Element; actions?: JSX.Element; done?: boolean }): JSX.Element {
   let dialog!: HTMLDialogElement;
+  let pressed: EventTarget | null = null;   // a text that is selected by a move beyond the edge closes nothing
   onMount(() => dialog.showModal());
   return (
-    <dialog ref={dialog} class="dialog" aria-labelledby="dialog-title" onClose={() => props.onClose()} onClick={(event) => event.target === dialog && dialog.close()}>
+    <dialog ref={dialog} class="dialog" aria-labelledby="dialog-title" onClose={() => props.onClose()} onPointerDown={(event) => (pressed = event.target)} onClick={(event) => event.target === dialog && pressed === dialog && dialog.close()}>
       <div class="dialog-inside">
         <h2 id="dialog-title">{props.title}</h2>
         {props.children}
@@ -15,6 +18,7 @@ export function Dialog(props: { title: string; onClose: () => void; children: JS
           <Show when={!props.actions || props.done}><button type="button" onClick={() => dialog.close()}>Close</button></Show>
         </div>
       </div>
+      <Toasts />
     </dialog>
   );
 }

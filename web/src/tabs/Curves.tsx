@@ -39,7 +39,7 @@ const axesOf = (curves: readonly Curve[]): [string, string][] => curves.filter((
 function NoCurves(): JSX.Element {
   return (
     <Empty title="This job has logged no curves.">
-      <p>Print lines such as <code>step 10 loss 0.31</code>, write TensorBoard events with <code>SummaryWriter</code>, or log from the script:</p>
+      <p>Print lines such as <code>step 10 loss 0.31</code>, write TensorBoard events with <code>SummaryWriter</code>, or log from the script, after one <code>trackside.init("PROJECT")</code>:</p>
       <Command text={"trackside.log({\"loss\": loss.item()})"} />
     </Empty>
   );

@@ -9,6 +9,7 @@ import { Prose } from "../parts/Prose";
 import { Sparkline } from "../parts/Sparkline";
 import { Facts } from "../parts/Table";
 import { attempt, toast } from "../parts/Toast";
+import { shownName } from "../shownName";
 import { compareAddress, jobAddress } from "../state";
 import { tensorAddress } from "./links";
 import "./tabs.css";
@@ -51,7 +52,7 @@ export function IssueView(props: { issue: Issue; onChange: (changed: Issue) => v
         <div class="stack">
           <Card title="When and where" actions={<Sparkline values={props.issue.spark} bars label={`Sightings over time: ${props.issue.spark.join(", ")}`} />}><Facts facts={facts()} /></Card>
           <Card title={<>Jobs <span class="count">{props.issue.num_jobs}</span></>} actions={<Show when={props.issue.jobs.length > 1}><a class="card-link" href={compareAddress(props.issue.jobs)}>Compare them</a></Show>}>
-            <ul class="issue-jobs"><For each={props.issue.jobs}>{(job) => <li><a href={jobAddress(job)}>{job}</a></li>}</For></ul>
+            <ul class="issue-jobs"><For each={props.issue.jobs}>{(job) => <li><a href={jobAddress(job)}>{shownName(job)}</a></li>}</For></ul>
             <Show when={props.issue.num_jobs > props.issue.jobs.length}><p class="muted">The newest {props.issue.jobs.length}.</p></Show>
           </Card>
         </div>
@@ -73,7 +74,7 @@ function Suspects(props: { issue: Issue }): JSX.Element {
     <Card title="What changed since the last healthy job" actions={<Show when={healthy()}>{(job) => <a class="card-link" href={compareAddress([job(), props.issue.sick])}>Compare both</a>}</Show>}>
       <Show when={healthy()} fallback={<p class="muted">No healthy job of the same script is known, so there is nothing to compare with.</p>}>{(job) => (
         <>
-          <p>From <a href={jobAddress(job())}>{job()}</a> to <a href={jobAddress(props.issue.sick)}>{props.issue.sick}</a>, likeliest first:</p>
+          <p>From <a href={jobAddress(job())}>{shownName(job())}</a> to <a href={jobAddress(props.issue.sick)}>{shownName(props.issue.sick)}</a>, likeliest first:</p>
           <Show when={props.issue.suspects.length} fallback={<p class="muted">Nothing that is recorded differs: same code, hyperparameters, packages, data and host.</p>}>
             <ol class="suspect-list"><For each={props.issue.suspects}>{(suspect) => <SuspectLine suspect={suspect} />}</For></ol>
             <Show when={props.issue.suspects.some((suspect) => suspect.kind === "code")}><p><a href={jobAddress(props.issue.sick, { tab: "setup", against: job() })}>All differences of the code</a></p></Show>

@@ -7,6 +7,7 @@ import { parsePlace } from "../location";
 import { useShortcuts } from "../keys";
 import { plural } from "../format";
 import { deleteJobs, openTensorboard, stopJobs } from "../actions";
+import { shownName } from "../shownName";
 import { TagDialog } from "./TagDialog";
 
 export function Bulk(props: { selected: string[]; row: (name: string) => JobRow | undefined; onClear: () => void; onDone: () => void }): JSX.Element {
@@ -37,5 +38,5 @@ function common(rows: (JobRow | undefined)[]): Record<string, string> {
 }
 
 export function Names(props: { names: string[] }): JSX.Element {
-  return <ul class="names"><For each={props.names.slice(0, 12)}>{(name) => <li>{name}</li>}</For><Show when={props.names.length > 12}><li>and {props.names.length - 12} more</li></Show></ul>;
+  return <ul class="names"><For each={props.names.slice(0, 12)}>{(name) => <li>{shownName(name)}</li>}</For><Show when={props.names.length > 12}><li>and {props.names.length - 12} more</li></Show></ul>;
 }

@@ -17,6 +17,7 @@ import { parsePlace } from "../location";
 import { enter, homeAddress, jobAddress, state } from "../state";
 import { CompareTable } from "./CompareTable";
 import { CompareWith } from "./CompareWith";
+import { attempt } from "../parts/Toast";
 import { Parallel } from "./Parallel";
 import { Scatter } from "./Scatter";
 
@@ -57,14 +58,26 @@ export function Compare(): JSX.Element {
   return (
     <>
       <Failure error={names.error() ?? compare.error()} />
+      <Show when={compare.error()?.code === "job_not_found"}><p><button type="button" onClick={() => void attempt(leaveOut)}>Leave out the jobs that are gone</button></p></Show>
       <Show when={names()?.length === 0}><Empty title="No job is chosen."><p>Select jobs in the <a href={homeAddress()}>table</a>, then press Compare.</p></Empty></Show>
       <Show when={!compare()}><h1>Compare</h1></Show>
-      <Show when={compare()}>{(loaded) => <Comparing compare={loaded()} stat={stat()} />}</Show>
+      <Show when={compare()}>{(loaded) => <Comparing compare={loaded()} stat={stat()} failed={!!compare.error()} />}</Show>
     </>
   );
 }
 
-function Comparing(props: { compare: Comparison; stat: Stat }): JSX.Element {
+// A link outlives its jobs.
+async function leaveOut(): Promise<void> {
+  const known = new Set<string>();
+  for (let offset = 0, total = 1; offset < total; offset += MOST) {
+    const found = await getJson<JobList>("jobs", { limit: MOST, offset });
+    for (const row of found.rows) known.add(row.name);
+    total = found.total;
+  }
+  state.set({ jobs: state.list("jobs").filter((name) => known.has(name)) });
+}
+
+function Comparing(props: { compare: Comparison; stat: Stat; failed: boolean }): JSX.Element {
   const [adding, setAdding] = createSignal(false);
   const [legend, setLegend] = createSignal(true);
   const own = createMemo(() => parseColours(state.list("colours")));
@@ -97,7 +110,7 @@ function Comparing(props: { compare: Comparison; stat: Stat }): JSX.Element {
     <>
       <header class="job-top">
         <h1 class="job-title"><a class="back" href={homeAddress()}>Jobs</a><span class="muted" aria-hidden="true"> / </span>Compare {plural(jobs().length, "job")}</h1>
-        <span class="muted" role="status"><Show when={!props.compare.whole}>{reading(props.compare)}</Show></span>
+        <span class="muted" role="status"><Show when={!props.compare.whole && !props.failed}>{reading(props.compare)}</Show></span>
         <div class="tools">
           <label class="field">Group by
             <select onChange={(event) => state.set({ group: event.currentTarget.value, hidden: null })}>

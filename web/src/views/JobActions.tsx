@@ -49,7 +49,7 @@ function NoteDialog(props: { job: JobRow; onClose: () => void; onDone: () => voi
   };
   return (
     <Dialog title={`Note on ${props.job.shown}`} onClose={props.onClose} actions={<button type="button" class="primary" onClick={() => void save()}>Save</button>}>
-      <textarea class="wide" rows={6} aria-label="Note" maxlength={10000} value={text()} onInput={(event) => setText(event.currentTarget.value)} />
+      <textarea class="wide" rows={6} aria-label="Note" maxlength={4000} value={text()} onInput={(event) => setText(event.currentTarget.value)} />
     </Dialog>
   );
 }

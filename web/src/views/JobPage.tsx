@@ -13,6 +13,7 @@ import { Prose } from "../parts/Prose";
 import { Table } from "../parts/Table";
 import { type Tab, Tabs } from "../parts/Tabs";
 import { Progress, Status } from "../columns";
+import { shownName } from "../shownName";
 import { homeAddress, state, type UrlState } from "../state";
 import { Curves } from "../tabs/Curves";
 import { Logs } from "../tabs/Logs";
@@ -41,10 +42,10 @@ const TABS: JobTab[] = [
 
 export function JobPage(props: { name: string }): JSX.Element {
   const job = createFetched(() => props.name, (name, signal) => getJson<Job>(`jobs/${part(name)}`, {}, signal));
-  createLive(() => ({ job: props.name }), { job: (event) => takeLive(job, event), open: (again) => again && job.refresh() });
-  createEffect(() => (document.title = `${job()?.row.shown ?? props.name} – Trackside`));
+  createLive(() => ({ job: props.name }), { job: (event) => takeLive(job, event), gone: () => job.refresh(), open: (again) => again && job.refresh() });
+  createEffect(() => (document.title = `${job()?.row.shown ?? shownName(props.name)} – Trackside`));
   return (
-    <Show when={job()} fallback={<Missing name={props.name} error={job.error()} />}>
+    <Show when={job.error()?.status !== 404 && job()} fallback={<Missing name={props.name} wasThere={!!job()} error={job.error()} />}>
       {(loaded) => <><Failure error={job.error()} /><JobView job={loaded()} onChange={() => job.refresh()} /></>}
     </Show>
   );
@@ -94,8 +95,9 @@ function Verdict(props: { job: Job; brief: boolean }): JSX.Element {
   const [rules, setRules] = createSignal(false);
   const [remarks, setRemarks] = createSignal(true);
   const more = (): boolean => state.flag("more");
+  const isSick = (): boolean => !!props.job.diagnoses.length || !!props.job.failure;
   return (
-    <section class="verdict" classList={{ sick: !!props.job.diagnoses.length || !!props.job.failure }} aria-label="What is wrong">
+    <section class="verdict" classList={{ sick: isSick(), unknown: !isSick() && !props.job.sentence.startsWith("Healthy") }} aria-label="What is wrong">
       <p class="sentence" role="heading" aria-level={2}><Prose text={props.job.sentence} /></p>
       <Show when={props.job.diagnoses[0]}>{(diagnosis) => <DiagnosisView job={props.job} diagnosis={diagnosis()} isFirst brief={props.brief} />}</Show>
       <Show when={!props.brief}><FirstTexts job={props.job} /></Show>
@@ -135,10 +137,10 @@ function Verdict(props: { job: Job; brief: boolean }): JSX.Element {
   );
 }
 
-function Missing(props: { name: string; error: { status: number; message: string; advice: string } | null }): JSX.Element {
+function Missing(props: { name: string; wasThere: boolean; error: { status: number; message: string; advice: string } | null }): JSX.Element {
   return (
-    <Switch fallback={<><h1 class="job-heading"><a class="back" href={homeAddress()} aria-label="All jobs">Jobs</a><span class="muted" aria-hidden="true"> / </span>{props.name}</h1><p class="loading muted" aria-busy="true">…</p></>}>
-      <Match when={props.error?.status === 404}><Empty title={`There is no job ${props.name}.`}><a href={homeAddress()}>All jobs</a></Empty></Match>
+    <Switch fallback={<><h1 class="job-heading"><a class="back" href={homeAddress()} aria-label="All jobs">Jobs</a><span class="muted" aria-hidden="true"> / </span>{shownName(props.name)}</h1><p class="loading muted" aria-busy="true">…</p></>}>
+      <Match when={props.error?.status === 404}><Empty title={props.wasThere ? `The job ${shownName(props.name)} was deleted.` : `There is no job ${shownName(props.name)}.`}><a href={homeAddress()}>All jobs</a></Empty></Match>
       <Match when={props.error}><Failure error={props.error} /></Match>
     </Switch>
   );

@@ -28,10 +28,14 @@ export function JobTable(): JSX.Element {
   }), undefined, { equals: (a, b) => JSON.stringify(a) === JSON.stringify(b) });
   const rows = createRows(asked, (key, offset, limit, signal) => getJson<JobList>("jobs", { ...key, offset, limit }, signal));
   const refresh = throttled(() => rows.refresh(), REFRESH_MS);
-  createLive(() => ({ jobs: 1, q: asked().q, columns: asked().columns }), {
+  createLive(() => ({ jobs: 1, columns: asked().columns }), {
     jobs: (event) => {
       const moved = event.rows.some((row) => rows.named(row.name)?.status !== row.status);
-      if (!rows.patch(event.rows) || moved || (asked().sort !== "created" && asked().sort !== "name")) refresh();
+      // A row that has changed may have another place, or no longer match the query.
+      const settled = (asked().sort === "created" || asked().sort === "name") && !asked().q;
+      if (!rows.patch(event.rows) || moved || event.gone.length || !settled) refresh();
+      const gone = event.gone.filter((name) => selection().has(name));
+      if (gone.length) select(gone, false);
     },
     open: (again) => again && rows.refresh(),
   });

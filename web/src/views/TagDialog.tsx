@@ -1,10 +1,9 @@
 // Puts tags on jobs and takes them off.
 import { createSignal, For, type JSX } from "solid-js";
-import { postJson } from "../client";
-import { report, type Done } from "../actions";
+import { change } from "../actions";
 import { plural } from "../format";
+import { shownName } from "../shownName";
 import { Dialog } from "../parts/Dialog";
-import { attempt } from "../parts/Toast";
 
 export function TagDialog(props: { jobs: string[]; tags: Record<string, string>; onClose: () => void; onDone: () => void }): JSX.Element {
   const [name, setName] = createSignal("");
@@ -13,13 +12,13 @@ export function TagDialog(props: { jobs: string[]; tags: Record<string, string>;
   const save = async (event: Event): Promise<void> => {
     event.preventDefault();
     const put = name().trim() ? { [name().trim()]: value().trim() } : {};
-    if (await attempt(async () => report("Tagged", await postJson<Done>("jobs/tag", { jobs: props.jobs, put, remove: removed() })))) {
+    if (await change("Tagged", "jobs/tag", { jobs: props.jobs, put, remove: removed() })) {
       props.onDone();
       props.onClose();
     }
   };
   return (
-    <Dialog title={`Tags of ${props.jobs.length === 1 ? props.jobs[0] : plural(props.jobs.length, "job")}`} onClose={props.onClose}
+    <Dialog title={`Tags of ${props.jobs.length === 1 ? shownName(props.jobs[0]!) : plural(props.jobs.length, "job")}`} onClose={props.onClose}
       actions={<button type="submit" form="tag-form" class="primary" disabled={!name().trim() && !removed().length}>Save</button>}>
       <form id="tag-form" class="tag-form" onSubmit={(event) => void save(event)}>
         <label>Tag<input value={name()} onInput={(event) => setName(event.currentTarget.value)} maxlength={128} /></label>

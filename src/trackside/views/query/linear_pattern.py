@@ -26,6 +26,9 @@ MOST_PLACES = 400
 """Of the automaton: repeats with counts are copies."""
 _MOST_KEPT = 10_000
 """Computed transitions."""
+_MOST_VISITED = 1_000_000
+"""Places that are followed in all texts together: about a second. What is computed once for the
+characters of a text is not counted again."""
 _EXAMINED_CHARACTERS = 4096
 """Of each text: the rest is not searched."""
 
@@ -72,8 +75,10 @@ class LinearPattern:
         self._first = self._compiled(node, 0)
         self._states: dict[tuple[frozenset[int], str], _State] = {}
         self._num_kept = 0
+        self._num_visited = 0
 
     def search(self, text: str) -> bool:
+        """`PatternError` when it has taken too long, in this and all texts before."""
         state = self._state(frozenset(), "")
         for character in (*text[:_EXAMINED_CHARACTERS], ""):
             try:
@@ -157,6 +162,9 @@ class LinearPattern:
                 waiting += place.nexts
             elif isinstance(place, _At) and _is_at(place.edge, state.before, character):
                 waiting.append(place.next)
+        self._num_visited += len(reached)
+        if self._num_visited > _MOST_VISITED:
+            raise PatternError("it takes too long; use fewer repeats with counts", 0)
         return reached
 
 

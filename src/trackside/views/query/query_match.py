@@ -69,12 +69,20 @@ def text_judge(what: Text | Pattern, at: int) -> Judge:
     try:
         pattern = LinearPattern(what.text, ignores_case=what.ignores_case)
     except PatternError as error:
-        raise BadQuery(
-            f"/{what.text}/ is no pattern: {error}.",
-            "Write one like /bert-(base|large)/ or /seed[0-9]+$/i.",
-            at + error.at,
-        ) from None
-    return lambda held: pattern.search(plain_text(held))
+        raise _no_pattern(what, error, at) from None
+
+    def judge(held: Value) -> bool:
+        try:
+            return pattern.search(plain_text(held))
+        except PatternError as error:
+            raise _no_pattern(what, error, at) from None
+
+    return judge
+
+
+def _no_pattern(what: Pattern, error: PatternError, at: int) -> BadQuery:
+    advice = "Write one like /bert-(base|large)/ or /seed[0-9]+$/i."
+    return BadQuery(f"/{what.text}/ is no pattern: {error}.", advice, at + error.at)
 
 
 def nearest(typed: str, known: Sequence[str]) -> str:

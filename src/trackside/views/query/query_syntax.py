@@ -9,6 +9,8 @@ from trackside.views.query.search_conditions import Name
 
 MOST_CHARACTERS = 2000
 MOST_DEPTH = 30
+MOST_PATTERNS = 10
+"""Each may take some time."""
 _SIGN = re.compile(r"==|!=|<=|>=|=|<|>|~")
 _LOOSE_SIGN = re.compile(r"\s*(==|!=|<=|>=|=|<|>|~)\s*")
 """Blanks may stand around any sign but the colon."""
@@ -35,6 +37,7 @@ class _Reader:
         self.text, self.at = text, 0
         self._has_fields = has_fields
         self._depth = 0
+        self._num_patterns = 0
 
     def alternatives(self) -> Node:
         parts = [self._all()]
@@ -138,6 +141,10 @@ class _Reader:
         if self._next() != "/":
             return self._value(start, "")
         begin = self.at
+        self._num_patterns += 1
+        if self._num_patterns > MOST_PATTERNS:
+            advice = "Put several into one, as /bert|gpt/."
+            raise BadQuery(f"There are more than {MOST_PATTERNS} patterns.", advice, begin)
         self.at += 1
         letters = []
         while (letter := self._next()) != "/":

@@ -25,7 +25,8 @@ class KnownJob:
     row: "JobSummary"
     given: Given | None = None
     made: Made | None = None
-    _spelled: Mapping[str, str] | None = None
+    _spelled: tuple[Given | None, Mapping[str, str]] | None = None
+    """And of what: other threads read while `given` is replaced."""
 
     @property
     def shown(self) -> str:
@@ -33,13 +34,12 @@ class KnownJob:
 
     @property
     def spelled(self) -> Mapping[str, str]:
-        if self._spelled is None:
-            parameters = self.given.parameters if self.given else {}
-            self._spelled = {spelling(name): value for name, value in parameters.items()}
-        return self._spelled
-
-    def take(self, given: Given) -> None:
-        self.given, self._spelled = given, None
+        given, known = self.given, self._spelled
+        if known is None or known[0] is not given:
+            parameters = given.parameters if given else {}
+            known = given, {spelling(name): value for name, value in parameters.items()}
+            self._spelled = known
+        return known[1]
 
     def seconds(self, now: float) -> float | None:
         started = self.row.training_started
@@ -71,7 +71,21 @@ def values_of(job: KnownJob, name: Name, now: float) -> Sequence[Value]:
 def sort_value(job: KnownJob, name: Name, now: float) -> Value | None:
     if name == Name("loss") and job.made is not None:  # the one that is shown
         return job.made.loss.last if job.made.loss else None
-    return next(iter(values_of(job, name, now)), None)
+    found = next(iter(values_of(job, name, now)), None)
+    return found if found is not None else _shown_value(job, name)
+
+
+def _shown_value(job: KnownJob, name: Name) -> Value | None:
+    """Of columns that show something else, or more, than a query can ask for."""
+    if name == Name("use") and job.made is not None and job.made.use is not None:
+        use = job.made.use
+        return next((each for each in (use.gpu, use.cpu, use.memory) if each is not None), None)
+    if name == Name("tags") and job.given is not None:
+        return " ".join(f"{tag}={value}" for tag, value in job.given.tags.items()) or None
+    is_progress = name == Name("progress", FIELD) and job.made is not None
+    if is_progress and job.made is not None and job.made.step is not None:
+        return -1.0 / (1.0 + max(0, job.made.step))  # below every share, by the step
+    return None
 
 
 def row_json(job: KnownJob, columns: Sequence[Name], viewer: Viewer, now: float) -> dict[str, Any]:

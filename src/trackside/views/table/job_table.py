@@ -167,9 +167,9 @@ class JobTable:
         asked = request or TableRequest()
         query = parse(asked.query)
         self._ask()
+        now, revision = time.time(), self.revision
+        matching = self._matching(query, now)
         with self._lock:
-            now = time.time()
-            matching = self._matching(query, now)
             ordered = _sorted(matching, named(asked.sort), asked.is_descending, now)
             end = asked.offset + asked.limit
             columns = [*map(Name.parse, asked.columns)]
@@ -178,7 +178,7 @@ class JobTable:
                 for each in ordered[asked.offset : end]
             ]
             total = len(self._entries)
-            return JobList(self.revision, total, len(matching), rows, self._all_columns())
+            return JobList(revision, total, len(matching), rows, self._all_columns())
 
     def row(self, name: str, viewer: Viewer | None = None) -> dict[str, Any] | None:
         """One job's; None if it is not known."""
@@ -215,8 +215,7 @@ class JobTable:
         """What is known of all jobs that match, newest first."""
         parsed = parse(query)
         self._ask()
-        with self._lock:
-            return [*self._matching(parsed, time.time())]
+        return [*self._matching(parsed, time.time())]
 
     def all_have(self, name: Name) -> bool:
         """Whether every job has a value of this name."""
@@ -242,6 +241,7 @@ class JobTable:
             return all(each.made is not None for each in self._entries.values())
 
     def _matching(self, query: Query, now: float) -> list[_Entry]:
+        """Without the lock: a query may take seconds, and others ask meanwhile."""
         entries = [*self._entries.values()]
         if query.is_empty:
             return entries
@@ -261,7 +261,9 @@ class JobTable:
         def is_known(name: Name) -> bool:
             return any(values_of(each, name, now) for each in self._entries.values())
 
-        query.check_names(is_known, [Name.parse(each) for each in self._all_columns()])
+        with self._lock:
+            columns = self._all_columns()
+        query.check_names(is_known, [*map(Name.parse, columns)])
 
     def _all_columns(self) -> Sequence[str]:
         if self._columns is None:
@@ -466,7 +468,7 @@ class JobTable:
     def _take_facts(self, entry: _Entry, given: Given | None, made: Made | None) -> None:
         is_changed = False
         if given is not None and given != entry.given:
-            entry.take(given)
+            entry.given = given
             is_changed, self._columns = True, None
         if made is not None:
             made = self._with_shared_names(made)

@@ -88,11 +88,14 @@ class MetricNames:
     def find(self, name: str) -> int | None:
         """The index of the metric of this name, or of the one that it means: `val_loss` is
         `loss/val`, and `loss` prefers validation to training."""
-        if name not in self._found:
-            if len(self._found) >= _MOST_ASKED:
-                self._found.clear()
-            self._found[name] = self._search(name)
-        return self._found[name]
+        try:
+            return self._found[name]
+        except KeyError:
+            found = self._search(name)
+        if len(self._found) >= _MOST_ASKED:
+            self._found.clear()  # other threads may read meanwhile
+        self._found[name] = found
+        return found
 
     def _search(self, name: str) -> int | None:
         if name in self.names:

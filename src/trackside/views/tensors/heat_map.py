@@ -229,9 +229,9 @@ def _chosen(names: Sequence[str], kind: str, request: HeatRequest) -> list[str]:
 def _matching(names: Sequence[str], pattern: str) -> list[str]:
     try:
         wanted = LinearPattern(pattern)
+        return [name for name in names if wanted.search(name)]
     except PatternError as error:
         raise InvalidPattern(pattern[:200], str(error)) from error
-    return [name for name in names if wanted.search(name)]
 
 
 def _cube(trial: Trial, names: Sequence[str], reduction: str, request: HeatRequest) -> Cube:
