@@ -114,10 +114,8 @@ def test_a_run_ends_with_its_summary_and_stops_the_engine(tmp_path: Path, failin
     for path in replaced:
         path.write_text(stand_in)
         path.chmod(0o755)
-    path = f"{programs}:{os.environ['PATH']}"
-    done = subprocess.run(
-        [scripts / "run"], capture_output=True, text=True, env={**os.environ, "PATH": path}
-    )
+    environ = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"}
+    done = subprocess.run([scripts / "run"], capture_output=True, text=True, env=environ)
     assert (done.returncode == 0) is (failing == "nothing"), done.stderr
     assert "Slowest parts:" in done.stdout
     assert calls.read_text().splitlines()[-1] == "docker stop"
