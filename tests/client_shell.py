@@ -18,6 +18,15 @@ from trackside.settings import Settings
 
 TRACKSIDE = (sys.executable, "-m", "trackside.cli")
 SOURCE = str(Path(__file__).parents[1] / "src")
+HURRIED = """
+import time, types, sagemaker.session
+hurried = types.ModuleType("time")
+hurried.__dict__.update(vars(time))
+hurried.time, hurried.sleep = (lambda: 30 * time.time()), (lambda seconds: time.sleep(seconds / 30))
+sagemaker.session.time = hurried
+"""
+"""For versions 1 and 2 of SageMaker's SDK, which look for the log every 10 seconds and ask every 30
+whether a job is over: let their clock go faster."""
 _STOP_SECONDS = 60
 _CONNECT = re.compile(r"(?:connect|sendto|sendmsg)\(.*?sin6?_port=htons\((\d+)\).*?\"([^\"]+)\"")
 

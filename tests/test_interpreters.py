@@ -74,7 +74,11 @@ class Interpreter:
         return self.run("python", "-c", "import sys; print(sys.version.split()[0])").strip()
 
 
-@pytest.fixture(params=VERSIONS)
+@pytest.fixture(
+    params=[
+        pytest.param(each, marks=pytest.mark.nightly if each == "3.12" else ()) for each in VERSIONS
+    ]
+)
 def interpreter(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Interpreter]:
     version = str(request.param)
     folder = PROJECT / f".venv-smoke-{version}"

@@ -39,7 +39,8 @@ def lines(chance: random.Random, start: float, seconds: float) -> list[tuple[flo
     return list(zip(times, texts, strict=True))
 
 
-@pytest.fixture(params=range(3))
+# With the last there are lines of several events in a folder and in storage, as with the others.
+@pytest.fixture(params=[*(pytest.param(n, marks=pytest.mark.nightly) for n in range(2)), 2])
 def written(request: pytest.FixtureRequest, jobs: Jobs) -> Jobs:
     """Jobs beside and after each other: of two hosts, of two attempts, in storage only, running."""
     chance = random.Random(request.param)

@@ -4,7 +4,8 @@ Ranks of DDP and FSDP are compared in test_torch_distributed.py, scripted models
 in test_torch_transforms.py, scripts that know nothing of the hook in test_autohook.py.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -139,8 +140,16 @@ def trained(step: Step, hook: Hook | None, compiles: bool = False) -> bytes:
     return b"".join(tensor.detach().numpy().tobytes() for tensor in state)
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("mode", MODES)
+def combinations() -> Iterator[Any]:
+    """CI has time for each mode in one way, so that each way is tried by two modes, and for all
+    ways with everything saved."""
+    for (number, mode), (at, way) in product(enumerate(MODES), enumerate(WAYS)):
+        is_for_ci = number % len(WAYS) == at or mode == "everything"
+        marks = () if is_for_ci else pytest.mark.nightly
+        yield pytest.param(mode, way, marks=marks)
+
+
+@pytest.mark.parametrize(("mode", "way"), [*combinations()])
 def test_training_is_bit_identical_with_and_without_the_hook(tmp_path, mode, way):
     hook = Hook(tmp_path / "t", **MODES[mode])
     watched = trained(WAYS[way](), hook)
@@ -188,7 +197,14 @@ def test_an_encoder_is_still_fused_in_evaluation(tmp_path, mode):
 
 # Dynamo itself reads `.grad` of the tensors that pass a graph break.
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")
-@pytest.mark.parametrize("mode", ["default", "reductions", "now and then", "ring", "only vitals"])
+@pytest.mark.parametrize(
+    "mode",
+    [
+        *("default", "now and then"),  # the second alone changes between the steps
+        *(pytest.param(mode, marks=pytest.mark.nightly) for mode in ("reductions", "ring")),
+        pytest.param("only vitals", marks=pytest.mark.nightly),
+    ],
+)
 def test_a_compiled_training_is_bit_identical(tmp_path, mode):
     torch._dynamo.reset()
     hook = Hook(tmp_path / "t", **MODES[mode])

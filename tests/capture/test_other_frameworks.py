@@ -25,12 +25,19 @@ def test_it_is_logged_once_and_recorded_for_rules(tmp_path: Path):
     }
 
 
-@pytest.mark.parametrize("is_watched", [True, False])
-def test_nothing_is_logged_if_it_is_watched_or_capture_is_off(tmp_path: Path, is_watched: bool):
+LOOP = "for _ in range(3): F.cross_entropy(model(x), y).backward()\n"
+
+
+@pytest.mark.parametrize(
+    ("switch", "head", "script"),
+    [("auto", HEAD, OTHER + LOOP), ("", "", OTHER)],
+    ids=["watched", "off"],
+)
+def test_nothing_is_logged_if_it_is_watched_or_capture_is_off(
+    tmp_path: Path, switch: str, head: str, script: str
+):
     pytest.importorskip("sklearn", reason="another framework than torch is needed")
-    loop = "for _ in range(3): F.cross_entropy(model(x), y).backward()\n"
-    switch = "auto" if is_watched else ""
-    ended = run_ended(tmp_path, OTHER + loop, head=HEAD, switch=switch)
+    ended = run_ended(tmp_path, script, head=head, switch=switch)
     assert "Not watched" not in ended.stderr
     assert not (tmp_path / "t" / "not-watched.json").exists()
 

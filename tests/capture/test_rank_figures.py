@@ -213,7 +213,7 @@ dist.destroy_process_group()
 """
 
 
-@pytest.mark.parametrize("fault", ["flip", "none"])
+@pytest.mark.parametrize("fault", ["flip", pytest.param("none", marks=pytest.mark.nightly)])
 def test_two_processes(tmp_path: Path, fault: str):
     run_two(JOB, str(tmp_path / "trial"), fault)
     folder = TrialFolder(locate(tmp_path / "trial", home=tmp_path))

@@ -118,7 +118,6 @@ def test_a_lightning_loop_is_watched_without_a_change(tmp_path):
 
     check_losses(trial, watched, tolerance=1e-6)
     check_gradients(trial, watched, "gradient/Net_fc.weight")
-    assert watched == run(tmp_path / "alone", LIGHTNING)
 
 
 def test_a_hugging_face_trainer_is_watched_without_a_change(tmp_path):
@@ -129,7 +128,19 @@ def test_a_hugging_face_trainer_is_watched_without_a_change(tmp_path):
 
     check_losses(trial, watched, tolerance=1e-3)
     check_gradients(trial, watched, "gradient/BertForSequenceClassification_classifier.weight")
-    assert watched == run(tmp_path / "alone", TRANSFORMERS)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    ("script", "package"),
+    [(LIGHTNING, "lightning"), (TRANSFORMERS, "accelerate")],
+    ids=["lightning", "transformers"],
+)
+def test_a_loop_learns_the_same_with_and_without(tmp_path, script, package):
+    """In CI test_never_hurts.py and test_autohook.py compare loops of plain torch."""
+    needs_package(package)
+    watched, _ = run_watched(tmp_path, script)
+    assert watched == run(tmp_path / "alone", script)
 
 
 def needs_package(name: str) -> None:

@@ -489,7 +489,7 @@ def final_weights(out_dir: Path | None, vitals: VitalsChoice) -> list[Tensor]:
     return [p.detach() for p in model.parameters()]
 
 
-@pytest.mark.parametrize("vitals", ["on", "only"])
+@pytest.mark.parametrize("vitals", ["on", pytest.param("only", marks=pytest.mark.nightly)])
 def test_weights_are_bit_identical_with_and_without(tmp_path, vitals):
     plain, watched = final_weights(None, "off"), final_weights(tmp_path / "t", vitals)
 
@@ -589,7 +589,7 @@ def test_the_first_figures_are_curves_in_tensorboard(tmp_path):
     assert "vitals/accuracy" not in events.Tags()["scalars"]
 
 
-@pytest.mark.parametrize("when", ["wrapped", "in place"])
+@pytest.mark.parametrize("when", ["wrapped", pytest.param("in place", marks=pytest.mark.nightly)])
 def test_a_compiled_model_keeps_its_one_graph(tmp_path, when):
     torch._dynamo.reset()
     counters.clear()

@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.cli.conftest import Command
 
 TRAIN = """\
@@ -55,17 +57,33 @@ def causes(command: Command, folder: Path, name: str, text: str, *options: str) 
     return [json.loads(line)["rule"] for line in lines]
 
 
-def test_over_the_seam_between_two_jobs(command: Command, tmp_path: Path):
-    kept, place = tmp_path / "kept", "/opt/ml/checkpoints/last.pt"
-    own = ("--checkpoint-uri", str(kept), "--environment", f"SOURCE={place}")
-    assert causes(command, tmp_path, "first", TRAIN, *own) == []
+def first_job(command: Command, folder: Path) -> tuple[str, ...]:
+    """Options of a second job in the folder of its checkpoints."""
+    kept = folder / "kept"
+    own = ("--checkpoint-uri", str(kept), "--environment", "SOURCE=/opt/ml/checkpoints/last.pt")
+    assert causes(command, folder, "first", TRAIN, *own) == []
     assert (kept / "last.pt").is_file()
+    return own
+
+
+def channel(folder: Path) -> tuple[str, ...]:
+    """Options of a second job that has the checkpoints of the first as a channel."""
     place = "/opt/ml/input/data/before/last.pt"
-    channel = ("--channel", f"before={kept}", "--environment", f"SOURCE={place}")
+    return ("--channel", f"before={folder / 'kept'}", "--environment", f"SOURCE={place}")
+
+
+@pytest.mark.nightly
+def test_data_that_are_repeated_over_the_seam(command: Command, tmp_path: Path):
+    """In CI test_checkup.py judges such a training, without jobs."""
+    first_job(command, tmp_path)
     text = TRAIN.replace(NOT_RANDOM, "")
-    assert causes(command, tmp_path, "right", TRAIN, *channel) == []
-    found = causes(command, tmp_path, "again", text, *channel)
+    found = causes(command, tmp_path, "again", text, *channel(tmp_path))
     assert {"DataRepeatedAtResume", "StateNotRestored"} <= {*found}
+
+
+def test_over_the_seam_between_two_jobs(command: Command, tmp_path: Path):
+    own = first_job(command, tmp_path)
+    assert causes(command, tmp_path, "right", TRAIN, *channel(tmp_path)) == []
     text = TRAIN.replace(NOT_SCHEDULE, "").replace(NOT_OPTIMIZER, "")
     found = causes(command, tmp_path, "wrong", text, *own)
     assert {"StateNotRestored", "RateJumpsAtResume"} <= {*found}

@@ -66,7 +66,17 @@ def compared(spec: JobSpec) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("case", CASES)
+# Other cases have each of their options, if not together.
+TOO_LONG_FOR_CI = ("all rules and collections", "all rules at every step", "rules alone")
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, marks=pytest.mark.nightly if case in TOO_LONG_FOR_CI else ())
+        for case in CASES
+    ],
+)
 def test_the_command_of_a_job_makes_the_same_job(command: Command, jobs: Jobs, case: str):
     done = command("run", "train.py", "--name", "made-first", *CASES[case])
     assert done.returncode == 0, done.stderr

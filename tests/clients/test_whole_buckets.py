@@ -58,8 +58,8 @@ RUNS = {"tb/one/tensorboard-output": 0, "tb/two/eval": 10}
     ("logdir", "runs"),
     [
         ("s3://curves", RUNS),
-        ("s3://curves/", RUNS),
-        ("s3://top", {".": 20}),
+        pytest.param("s3://curves/", RUNS, marks=pytest.mark.nightly),
+        pytest.param("s3://top", {".": 20}, marks=pytest.mark.nightly),
         ("s3://top/", {".": 20}),
     ],
 )

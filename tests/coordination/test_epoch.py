@@ -254,7 +254,10 @@ class Schedule:
                 self._waiting.pop(chosen).set()
 
 
-@pytest.mark.parametrize("first_seed", range(0, 400, 100))
+@pytest.mark.parametrize(
+    "first_seed",
+    [0, *(pytest.param(each, marks=pytest.mark.nightly) for each in range(100, 400, 100))],
+)
 def test_in_any_interleaving_no_older_result_replaces_a_newer(
     tmp_path: Path, first_seed: int
 ) -> None:

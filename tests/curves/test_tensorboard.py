@@ -112,7 +112,7 @@ def test_both_loaders_follow_two_writers_of_a_run_live(tmp_path: Path, loader: s
         page.wait_for("run", [*range(30)])
 
 
-@pytest.mark.parametrize("is_lost", [False, True])
+@pytest.mark.parametrize("is_lost", [pytest.param(False, marks=pytest.mark.nightly), True])
 def test_tensorboard_follows_a_job_in_s3_with_the_documented_command(
     tmp_path: Path,
     s3_server: S3Server,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.aws_clients import second_aws_cli
-from tests.client_shell import ClientShell, client_shell
+from tests.client_shell import HURRIED, ClientShell, client_shell
 from tests.e2e.test_capture import NET
 from tests.e2e.test_capture import TRAIN as LOOP
 from tests.wait import until
@@ -63,7 +63,9 @@ class Watch(Rule):
         return step > self.most and bool(self.base_trial.tensor_names(collection="gradients"))
 """
 
-PRELUDE = """
+PRELUDE = (
+    HURRIED
+    + """
 import boto3, json, sagemaker, sys
 from sagemaker.debugger import Rule, TensorBoardOutputConfig, rule_configs
 from sagemaker.pytorch import PyTorch
@@ -79,6 +81,7 @@ def estimator(**changed):
         "sagemaker_session": session, **changed})
 data = {"training": f"s3://{bucket}/data"}
 """
+)
 
 
 @pytest.fixture
@@ -120,7 +123,7 @@ print(json.dumps({
 
 def test_every_line_of_the_log_is_shown_once(shell: ClientShell):
     code = """
-estimator(environment={"PAUSE": "8"}).fit(data, logs="All")
+estimator(environment={"PAUSE": "3"}).fit(data, logs="All")
 print("{}")
 """
     shown, _ = shell.python(PRELUDE + code)

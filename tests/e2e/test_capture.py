@@ -98,6 +98,7 @@ def test_a_job_s_tensors_can_be_read_as_the_tutorial_does(machine, trial_of, scr
     assert list(values) == [0, 10, 20]
 
 
+@pytest.mark.nightly
 def test_watching_does_not_change_what_is_learnt(machine):
     bare = machine.run(NET + TRAIN)
     watched = machine.run(NET + TRAIN, DebugHookConfig=HOOK)

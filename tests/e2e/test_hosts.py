@@ -4,6 +4,9 @@ import json
 import os
 import signal
 
+import pytest
+
+from tests.e2e.conftest import Job
 from tests.wait import until
 from trackside.records.host_processes import supervisor_lives
 from trackside.records.status import Status
@@ -91,12 +94,19 @@ dist.destroy_process_group()
 """
 
 
+@pytest.mark.nightly
 def test_a_two_host_ddp_run_trains_over_gloo(machine):
+    """In CI test_page_data.py checks the same of the same script, with a hook."""
     job = machine.submit(
         DDP,
         ResourceConfig=TWO,
         hyperparameters={"sagemaker_torch_distributed_enabled": "true"},
     )
+    check_ddp(job)
+
+
+def check_ddp(job: Job) -> None:
+    """Waits for it."""
     state = job.wait().state
     logs = [job.log(host)[-2000:] for host in ("algo-1", "algo-2")]
     assert state.status is Status.COMPLETED, logs

@@ -12,7 +12,7 @@ from typing import Any
 import boto3
 import pytest
 
-from tests.client_shell import ClientShell, client_shell
+from tests.client_shell import HURRIED, ClientShell, client_shell
 from tests.docker_engine import PYTHON, SHELL, docker, docker_engine
 from tests.e2e.conftest import Machine
 from tests.image_registry import running_registry
@@ -258,7 +258,7 @@ print(json.dumps(estimator.model_data))
 
 
 def test_local_mode_code_of_the_real_sdk_runs_at_the_server(shell: ClientShell, image: str) -> None:
-    shown, reported = shell.python(LOCAL_MODE.format(image=image))
+    shown, reported = shell.python(HURRIED + LOCAL_MODE.format(image=image))
     assert "TRAINED ['--epochs', '3'] ['algo-1'] ['a.csv']" in shown
     assert reported["session"] == "LocalSession"
     assert reported["model"].startswith("s3://")
@@ -269,7 +269,7 @@ def test_local_mode_code_of_the_real_sdk_runs_at_the_server(shell: ClientShell, 
 def test_local_code_is_sent_to_the_server(shell: ClientShell, workplace: Path) -> None:
     (workplace / "code").mkdir()
     Path("train.py").rename("code/train.py")
-    shown, status = shell.python(LOCAL_CODE.format(image=PYTHON))
+    shown, status = shell.python(HURRIED + LOCAL_CODE.format(image=PYTHON))
     assert status == "Completed"
     assert shown.count("['algo-1', 'algo-2']") >= 2
 
@@ -278,7 +278,7 @@ def test_local_code_is_sent_to_the_server(shell: ClientShell, workplace: Path) -
 def test_local_mode_code_of_the_first_sdk_runs_at_the_server(
     shell: ClientShell, image: str
 ) -> None:
-    shown, model = shell.python(OLD_LOCAL_MODE.format(image=image), sdk=1)
+    shown, model = shell.python(HURRIED + OLD_LOCAL_MODE.format(image=image), sdk=1)
     assert "TRAINED" in shown
     assert model.startswith("s3://")
 

@@ -4,8 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.e2e.test_hosts import DDP, TWO
-from trackside.records.status import Status
+from tests.e2e.test_hosts import DDP, TWO, check_ddp
 from trackside.views.curves.binary_frame import decode
 from trackside.views.curves.series import CurveReader
 from trackside.views.job.machine import MachineView, time_of_step
@@ -34,7 +33,7 @@ def test_a_distributed_job(machine):
         DebugHookConfig=HOOK,
         hyperparameters={"sagemaker_torch_distributed_enabled": "true"},
     )
-    assert job.wait().state.status is Status.COMPLETED, job.log()[-2000:]
+    check_ddp(job)
     jobs, home = machine.jobs, machine.settings.layout
     record, trials = jobs.record(job.name), OpenTrials(home)
     [heat] = decode(HeatMaps(trials).heat(record, HeatRequest("gradients")))

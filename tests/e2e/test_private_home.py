@@ -126,7 +126,7 @@ def open_to_others(home: Path) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("umask", [0o000, 0o022])
+@pytest.mark.parametrize("umask", [0o000, pytest.param(0o022, marks=pytest.mark.nightly)])
 def test_a_job_leaves_nothing_in_the_home_that_others_can_read(
     home: Path, source: Path, full: tuple[str, ...], umask: int
 ):

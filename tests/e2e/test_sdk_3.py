@@ -75,6 +75,7 @@ print(json.dumps({"status": job.training_job_status, "bytes": found["ContentLeng
         assert shown.count(f"line {number};") == 1, number
 
 
+@pytest.mark.nightly
 def test_a_script_that_fails_is_raised(shell: ClientShell):
     code = """
 from sagemaker.core.utils.exceptions import FailedStatusError

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.client_shell import ClientShell, client_shell
+from tests.client_shell import HURRIED, ClientShell, client_shell
 from tests.clients.test_whole_buckets import typed
 from tests.curves.test_tensorboard import started
 from tests.e2e.conftest import Machine
@@ -35,15 +35,6 @@ def shell(tmp_path: Path) -> Iterator[ClientShell]:
 
 
 # Using TensorBoard in a SageMaker PyTorch training job: the notebook, then the script.
-
-HURRIED = """
-import time, types, sagemaker.session
-hurried = types.ModuleType("time")
-hurried.__dict__.update(vars(time))
-hurried.time, hurried.sleep = (lambda: 30 * time.time()), (lambda seconds: time.sleep(seconds / 30))
-sagemaker.session.time = hurried
-"""
-"""The SDK asks every 30 seconds whether a job is over: let its clock go faster."""
 
 NOTEBOOK_000 = [
     Row(HURRIED),  # ours
@@ -245,7 +236,7 @@ NOTEBOOK_002 = [
 ]
 
 
-@pytest.mark.parametrize("sdk", [1, 2])
+@pytest.mark.parametrize("sdk", [1, pytest.param(2, marks=pytest.mark.nightly)])
 def test_seed_002(shell: ClientShell, sdk: int):
     (shell.folder / "scripts").mkdir()
     (shell.folder / "scripts" / "pytorch_mnist.py").write_text(as_script(SCRIPT_002))

@@ -232,11 +232,20 @@ class ServerMachine(RuleBasedStateMachine):
             assert held <= CORES
 
 
-TestServer = ServerMachine.TestCase
-TestServer.settings = settings(
-    max_examples=4,
-    stateful_step_count=10,
-    deadline=None,
-    phases=[Phase.explicit, Phase.generate],
-    suppress_health_check=list(HealthCheck),
-)
+def lasting(max_examples: int) -> settings:
+    return settings(
+        max_examples=max_examples,
+        stateful_step_count=10,
+        deadline=None,
+        phases=[Phase.explicit, Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+
+
+class TestServer(ServerMachine.TestCase):  # type: ignore[valid-type,misc]
+    settings = lasting(2)
+
+
+@pytest.mark.nightly
+class TestServerForLonger(ServerMachine.TestCase):  # type: ignore[valid-type,misc]
+    settings = lasting(8)

@@ -74,7 +74,7 @@ def shell(tmp_path: Path) -> Iterator[ClientShell]:
         yield shell
 
 
-@pytest.mark.parametrize("sdk", [1, 2])
+@pytest.mark.parametrize("sdk", [pytest.param(1, marks=pytest.mark.nightly), 2])
 def test_it_runs_and_reaches_nothing_but_the_server(shell: ClientShell, sdk: int):
     _, reported, contacts = shell.traced(NOTEBOOK + AFTERWARDS, sdk=sdk)
     assert contacts == {shell.address}

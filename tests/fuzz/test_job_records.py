@@ -241,4 +241,4 @@ def test_a_damaged_host_record_is_one_or_none():
 
 def test_a_damaged_file_of_a_job_costs_itself(monkeypatch):
     monkeypatch.setenv("TRACKSIDE_S3", "embedded")
-    bounded.play(a_damaged_file_of_a_job_costs_itself, rounds(40))
+    bounded.play(a_damaged_file_of_a_job_costs_itself, rounds(20))

@@ -129,7 +129,7 @@ def _may_be_refused(key: str) -> bool:
 def test_each_key_is_an_object_of_its_own(place: Location):
     rng = Random(f"{SEED}/s3 keys")
     before = outside(place)
-    for number in range(rounds(600)):
+    for number in range(rounds(300)):
         change(rng, place)
         if number % 50 == 49:
             page = rng.choice((1, 3, 7, 1000))

@@ -47,7 +47,7 @@ def test_steps_back_meet_lines_only_and_lead_to_the_beginning(jobs: Jobs, where:
 def test_no_line_of_a_time_or_later_is_before_its_place(jobs: Jobs, where: str):
     folder = write_job(jobs, "job-1", attempts(random.Random(7)), span=(BEGAN, BEGAN + 3000))
     if where == "storage":
-        keep_in_storage_only(jobs, folder, chunk_bytes=1000)
+        keep_in_storage_only(jobs, folder, chunk_bytes=PART_BYTES // 2)
     jobs.refresh()
     record = jobs.record("job-1")
     lines = list(jobs.settled_lines(record, "algo-1"))

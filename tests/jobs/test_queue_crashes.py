@@ -29,14 +29,16 @@ BEGINNING = ("jobs/pending_jobs.py", "jobs/start_supervisor.py")
 ENDING = ("jobs/pending_jobs.py", "pending_uploads.py")
 
 
-def kill_points(files: tuple[str, ...], act: Callable[[], None]) -> Iterator[int]:
+def kill_points(
+    files: tuple[str, ...], act: Callable[[], None], distance: int = 1
+) -> Iterator[int]:
     """Do it in a child that is killed before its first line in these files, then before its
-    second, and so on. Ends when it came to its own end."""
+    second or one at a greater distance, and so on. Ends when it came to its own end."""
     names = {str(SOURCE / file) for file in files}
     number = 1
     while _is_killed(names, act, number):
         yield number
-        number += 1
+        number += distance
 
 
 def _is_killed(names: set[str], act: Callable[[], None], number: int) -> bool:
@@ -65,11 +67,17 @@ def _is_killed(names: set[str], act: Callable[[], None], number: int) -> bool:
     return os.WIFSIGNALED(status)
 
 
+each_or_some = pytest.mark.parametrize("distance", [3, pytest.param(1, marks=pytest.mark.nightly)])
+
+
 def jobs_of(home: Home) -> list[str]:
     return [name for name in os.listdir(home.jobs) if name[0] != "."] if home.jobs.exists() else []
 
 
-def test_a_kill_while_accepting_leaves_nothing_or_a_job_that_starts(settings: Settings):
+@each_or_some
+def test_a_kill_while_accepting_leaves_nothing_or_a_job_that_starts(
+    settings: Settings, distance: int
+):
     curves = {"S3OutputPath": "s3://out/curves"}
     spec = make_spec(TensorBoardOutputConfig=curves)
     jobs = jobs_that_leave_at_once(settings, "first")
@@ -78,7 +86,7 @@ def test_a_kill_while_accepting_leaves_nothing_or_a_job_that_starts(settings: Se
         jobs.enqueue(spec, key="K", who="team")
 
     seen = set()
-    for number in kill_points(ACCEPTING, accept):
+    for number in kill_points(ACCEPTING, accept, distance):
         home = jobs.settings.layout
         found = jobs_of(home)
         seen.add(bool(found))
@@ -102,7 +110,8 @@ def jobs_that_leave_at_once(settings: Settings, home: str) -> Jobs:
 
 
 @pytest.mark.usefixtures("home")
-def test_a_kill_while_beginning_costs_a_job_nothing(settings: Settings):
+@each_or_some
+def test_a_kill_while_beginning_costs_a_job_nothing(settings: Settings, distance: int):
     """A home for each line: a supervisor that came second may still look around in the last."""
     jobs = jobs_with_one_that_waits(settings, "whole")
 
@@ -113,7 +122,7 @@ def test_a_kill_while_beginning_costs_a_job_nothing(settings: Settings):
             is pending_jobs.Begun.YES
         )
 
-    for number in kill_points(BEGINNING, begin):
+    for number in kill_points(BEGINNING, begin, distance):
         with jobs.scheduler(no_limit):
             jobs.reconcile()
             until(partial(has_begun, jobs))

@@ -53,7 +53,7 @@ def write_times(folder: Path, rows: Mapping[str, list[list[float]]]) -> None:
         (folder / "ranks" / f"{worker}.json").write_text(times.text())
 
 
-@pytest.mark.parametrize("workers", ["one", "all"])
+@pytest.mark.parametrize("workers", ["one", pytest.param("all", marks=pytest.mark.nightly)])
 def test_a_training_of_two_processes(jobs: Jobs, workers: str):
     record = finished_job(jobs)
     run_two(DDP, str(trial_of(jobs, record)), workers, "on")

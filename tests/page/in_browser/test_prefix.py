@@ -83,7 +83,9 @@ def hand_over(response: http.client.HTTPResponse, handler: BaseHTTPRequestHandle
         handler.wfile.flush()
 
 
-@pytest.mark.parametrize("strips", [False, True], ids=["kept", "stripped"])
+@pytest.mark.parametrize(
+    "strips", [pytest.param(False, marks=pytest.mark.nightly), True], ids=["kept", "stripped"]
+)
 def test_the_page_works_below_a_path(chromium: Browser, tmp_path: Path, strips: bool):
     go = tmp_path / "go"
     with site_started(tmp_path, "--path-prefix", f"{PREFIX}/") as site:

@@ -505,8 +505,12 @@ def named(mark: str) -> list[psutil.Process]:
 
 @pytest.mark.parametrize(
     ("isolation", "then"),
-    [("auto", "return 'done'"), ("none", "return 'done'"), ("none", "time.sleep(1000)")]
-    + [("auto", "os.abort()")],
+    [
+        ("auto", "return 'done'"),
+        pytest.param("none", "return 'done'", marks=pytest.mark.nightly),
+        ("none", "time.sleep(1000)"),
+        pytest.param("auto", "os.abort()", marks=pytest.mark.nightly),
+    ],
 )
 def test_nothing_that_a_rule_has_started_outlives_it(tmp_path: Path, isolation: str, then: str):
     mark = f"sleeper-{tmp_path.name}"
