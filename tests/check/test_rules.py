@@ -82,7 +82,7 @@ for x, t in loader:
 """
 KEPT_ROWS = """
 n = 8
-kept = torch.randn(64, 2)
+kept = {}
 data_again = DataLoader(data, n, shuffle={})
 for i, (x, y) in enumerate(data_again):
     target = kept[{}]
@@ -526,12 +526,16 @@ PAIRS = {
     ],
     "LabelsShuffledApart": [
         (
-            KEPT_ROWS.format("True", "i * n : (i + 1) * n"),
-            KEPT_ROWS.format("False", "i * n : (i + 1) * n"),
+            KEPT_ROWS.format("model(xs)", "True", "i * n : (i + 1) * n"),
+            KEPT_ROWS.format("model(xs)", "False", "i * n : (i + 1) * n"),
         ),
         (
-            KEPT_ROWS.format("True", "i * n : i * n + n"),
-            KEPT_ROWS.format("True", "y"),
+            KEPT_ROWS.format("model(xs)", "True", "i * n : i * n + n"),
+            KEPT_ROWS.format("model(xs)", "True", "y"),
+        ),
+        (
+            KEPT_ROWS.format("torch.load('scores.pt')", "True", "i * n : (i + 1) * n"),
+            KEPT_ROWS.format("torch.randn(64, 2)", "True", "i * n : (i + 1) * n"),
         ),
         (
             COLLATED.format("xs, ys = zip(*batch)", "xs = sorted(xs, key=len)"),

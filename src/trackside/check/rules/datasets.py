@@ -11,6 +11,7 @@ from trackside.check.values import Kind, Value
 _GENERATORS = {"default_rng", "RandomState", "Random", "manual_seed", "seed"}
 _DATA_SET = re.compile(r"(^|\.)(Iterable)?Dataset(\[.*\])?$")
 _FOR_TRAINING = re.compile(r"train|aug|transform", re.IGNORECASE)
+_MADE_UP = re.compile(r"rand|normal|standard_normal|uniform|arange|linspace|permutation|choice")
 _DRAWS = ("torch.randint", "torch.rand")
 _NOISES = ("randn", "randn_like", "normal", "standard_normal")
 _A_LOSS = re.compile(r"loss|criterion|^mse$|^l1$|^huber$", re.IGNORECASE)
@@ -247,6 +248,7 @@ def read_by_place(trace: Trace) -> Iterator[Remark]:
         }
         for loop in (each for each in ast.walk(tree) if isinstance(each, ast.For)):
             place = _place_in(loop, shuffled)
+            drawn = _names_of_draws(tree) if place else set()
             inside = [node for statement in loop.body for node in ast.walk(statement)]
             names = [each for each in inside if isinstance(each, ast.Name)]
             made = {each.id for each in names if isinstance(each.ctx, ast.Store)}
@@ -258,13 +260,27 @@ def read_by_place(trace: Trace) -> Iterator[Remark]:
             trains = any(isinstance(n, ast.Attribute) and n.attr == "backward" for n in inside)
             for node in inside if place and trains else ():
                 name = _rows_at(node, place)
-                if name and name not in made | filled:
+                if name and name not in made | filled | drawn:
                     yield Remark(
                         path,
                         loop.lineno,
                         f"{name} is read by the place of the batch, in a loop over a loader that "
                         "shuffles: these rows belong to other samples.",
                     )
+
+
+def _names_of_draws(tree: ast.AST) -> set[str]:
+    """What is drawn at random or counted: such rows belong to no sample."""
+    return {
+        _last_name(target)
+        for each in ast.walk(tree)
+        if isinstance(each, ast.Assign)
+        and any(
+            isinstance(n, ast.Call) and _MADE_UP.match(_last_name(n.func))
+            for n in ast.walk(each.value)
+        )
+        for target in each.targets
+    }
 
 
 def _place_in(loop: ast.For, shuffled: set[str]) -> str:
