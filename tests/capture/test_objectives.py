@@ -94,6 +94,77 @@ def test_the_way_of_a_policys_entropy_is_seen(tmp_path, sign, lowered):
     assert (facts.num_entropies_lowered, facts.num_entropies_raised) == (lowered, STEPS - lowered)
 
 
+@pytest.mark.parametrize(("sign", "seen"), [(1.0, (STEPS, 0)), (-1.0, (0, STEPS))])
+@pytest.mark.parametrize("is_by_log", [True, False])
+def test_the_way_of_an_entropy_by_ones_own_arithmetic_is_seen(tmp_path, sign, seen, is_by_log):
+    model = nn.Linear(4, 3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with tc.watch(model, out_dir=tmp_path / "t"):
+        for _ in range(STEPS):
+            scores = model(torch.randn(16, 4))
+            logs = scores.log_softmax(-1)
+            likely = logs.exp() if is_by_log else scores.softmax(-1)
+            action = torch.multinomial(likely.detach(), 1).squeeze(1)
+            advantage = (action == 0).float() - 0.5
+            entropy = -(likely * logs).sum(-1).mean()
+            optimizer.zero_grad()
+            (-(logs[range(16), action] * advantage).mean() + sign * 0.1 * entropy).backward()
+            optimizer.step()
+    facts = objective_of(tmp_path / "t")
+    assert (facts.num_entropies_lowered, facts.num_entropies_raised) == seen
+
+
+def test_an_entropy_that_is_minimised_without_rewards_is_none_of_a_policy(tmp_path):
+    model = nn.Linear(4, 3)
+
+    def loss(_: int) -> Tensor:
+        logs = model(torch.randn(16, 4)).log_softmax(-1)
+        labels = torch.randint(0, 3, (16,))
+        own = -(logs[range(16), labels] * torch.rand(16)).mean()
+        return own - (logs.exp() * logs).sum(-1).mean()
+
+    train(tmp_path / "t", model, loss)
+    assert objective_of(tmp_path / "t").num_entropies_lowered == 0
+
+
+@pytest.mark.parametrize(
+    ("term", "is_free"),
+    [
+        (lambda s, error: 0.5 * torch.exp(-s) * error**2, True),
+        (lambda s, error: error**2 / torch.exp(s), True),
+        (lambda s, error: 0.5 * torch.exp(-s) * error**2 + 0.5 * s, False),
+        (lambda s, error: error * error / torch.exp(s) + s, False),
+        (lambda s, error: torch.exp(-s) * error**2 - torch.exp(-s).log(), False),
+        (lambda s, error: torch.exp(-s.detach()) * error**2, False),
+        (lambda s, error: torch.exp(-s) * error, False),
+    ],
+)
+def test_a_variance_without_a_price_is_seen(tmp_path, term, is_free):
+    model = nn.Linear(4, 2)
+
+    def loss(_: int) -> Tensor:
+        mean, s = model(torch.randn(16, 4)).unbind(1)
+        return term(s, mean - torch.randn(16)).mean()
+
+    train(tmp_path / "t", model, loss)
+    assert objective_of(tmp_path / "t").has_free_precision is is_free
+
+
+@pytest.mark.parametrize(
+    ("axis", "size", "expected"),
+    [(0, 3, (16, 3)), (-2, 3, (16, 3)), (1, 3, ()), (-1, 3, ()), (0, 16, ())],
+)
+def test_a_log_softmax_along_the_samples_is_seen(tmp_path, axis, size, expected):
+    model = nn.Linear(4, size)
+
+    def loss(_: int) -> Tensor:
+        soft = F.one_hot(torch.randint(0, size, (16,)), size) * 0.9 + 0.1 / size
+        return -(soft * model(torch.randn(16, 4)).log_softmax(axis)).sum(1).mean()
+
+    train(tmp_path / "t", model, loss)
+    assert tuple(objective_of(tmp_path / "t").softmax_over_samples) == expected
+
+
 @pytest.mark.parametrize(("is_stale", "alike"), [(True, STEPS - 1), (False, 0)])
 def test_ratios_on_known_advantages_are_compared_with_one(tmp_path, is_stale, alike):
     model = nn.Linear(4, 3)

@@ -70,6 +70,38 @@ def loss_of(model, x0, t):
     noise = torch.randn_like(x0)
     return F.mse_loss(model(add(x0, t, {}), t), noise)
 """
+NOISY_LOOP = """
+def add(x0, t, noise=None):
+    if noise is None:
+        noise = torch.randn_like(x0)
+    return x0 + t * noise
+
+for x, t in loader:
+    noise = torch.randn_like(x)
+    loss = F.mse_loss(model(add(x, t{})), noise)
+"""
+KEPT_ROWS = """
+n = 8
+kept = {}
+data_again = DataLoader(data, n, shuffle={})
+for i, (x, y) in enumerate(data_again):
+    target = kept[{}]
+    F.mse_loss(model(x), target).backward()
+"""
+KEEPER = """
+class Keeper:
+    def __init__(self, mode):
+        self.mode, self.best = mode, None
+
+    def update(self, value, model):
+        is_more = self.best is None or value > self.best
+        is_less = self.best is None or value < self.best
+        if is_more if self.mode == "max" else is_less:
+            self.best, self.weights = value, copy.deepcopy(model.state_dict())
+
+keeper = Keeper(mode={})
+keeper.update({}, model)
+"""
 SOFTENED = """
 def distil(s, t, T):
     soft = F.softmax({}, dim=1)
@@ -494,6 +526,18 @@ PAIRS = {
     ],
     "LabelsShuffledApart": [
         (
+            KEPT_ROWS.format("model(xs)", "True", "i * n : (i + 1) * n"),
+            KEPT_ROWS.format("model(xs)", "False", "i * n : (i + 1) * n"),
+        ),
+        (
+            KEPT_ROWS.format("model(xs)", "True", "i * n : i * n + n"),
+            KEPT_ROWS.format("model(xs)", "True", "y"),
+        ),
+        (
+            KEPT_ROWS.format("torch.load('scores.pt')", "True", "i * n : (i + 1) * n"),
+            KEPT_ROWS.format("torch.randn(64, 2)", "True", "i * n : (i + 1) * n"),
+        ),
+        (
             COLLATED.format("xs, ys = zip(*batch)", "xs = sorted(xs, key=len)"),
             COLLATED.format("batch = sorted(batch, key=len)", "xs, ys = zip(*batch)"),
         ),
@@ -605,6 +649,13 @@ PAIRS = {
     "WorstWeightsKept": [
         (LOOP + BEST.format("average > best"), LOOP + BEST.format("average < best")),
         (LOOP + BEST.format("best <= average"), LOOP + BEST.format("best >= average")),
+        (KEEPER.format("'max'", "val_loss"), KEEPER.format("'min'", "val_loss")),
+        (KEEPER.format("'min'", "val_acc"), KEEPER.format("'max'", "val_acc")),
+        (KEEPER.format("'max'", "val_loss"), KEEPER.format("'max'", "-val_loss")),
+        (
+            KEEPER.format("'max'", "val_loss"),
+            KEEPER.replace("value, model", "loss, model").format("'max'", "found"),
+        ),
         (
             LOOP + "    val_acc = score()\n    if val_acc < best:\n        best = val_acc\n"
             "        torch.save(model.state_dict(), 'a')\n",
@@ -669,7 +720,11 @@ PAIRS = {
         (CYCLED.format("itertools.cycle(data)"), CYCLED.format("iter(data)")),
         (CYCLED.format("itertools.cycle(data)"), CYCLED.format("itertools.cycle(held_out)")),
     ],
-    "NoiseNotAdded": [(NOISY.format("torch.randn_like(x0)"), NOISY.format("noise"))],
+    "NoiseNotAdded": [
+        (NOISY.format("torch.randn_like(x0)"), NOISY.format("noise")),
+        (NOISY_LOOP.format(""), NOISY_LOOP.format(", noise")),
+        (NOISY_LOOP.format(""), NOISY_LOOP.format("") + "def show():\n    print(noise)\n"),
+    ],
     "TemperatureOnOneSide": [
         (SOFTENED.format("t"), SOFTENED.format("t / T")),
         (SOFTENED.format("t"), SOFTENED.format("t * (1 / T)")),

@@ -1108,6 +1108,21 @@ GUISES: dict[str, tuple[str, dict[str, Any]]] = {
             "loss": lambda step: 2.2 - step / STEPS,
         },
     ),
+    "rows that are read by the place of a batch whose loader shuffles": (
+        "LabelsShuffledApart",
+        {
+            "anatomy": remarked("LabelsShuffledApart", "x is read by the place of the batch."),
+            "loss": lambda step: 2.2 - step / STEPS,
+        },
+    ),
+    "a variance whose growth costs nothing": (
+        "LossWithoutBound",
+        {"anatomy": model(objective={"has_free_precision": True})},
+    ),
+    "a log softmax along the samples": (
+        "LossInputNotLogProbabilities",
+        {"anatomy": model(objective={"softmax_over_samples": [32, 10]})},
+    ),
     "samples of evaluation that the first pass has trained on": (
         "TrainedOnEvaluationData",
         {

@@ -400,6 +400,10 @@ class ObjectiveFacts:
     """… those that make it smaller."""
     is_likelihood: bool = False
     """It is arithmetic on log probabilities of single classes, without a loss of torch's."""
+    has_free_precision: bool = False
+    """Squares are multiplied by exp(-s), and the loss has s nowhere else."""
+    softmax_over_samples: tuple[int, ...] = ()
+    """The shape of scores whose log softmax is along the samples."""
     num_entropies_raised: int = 0
     """Backwards of a policy that raise its entropy, and …"""
     num_entropies_lowered: int = 0

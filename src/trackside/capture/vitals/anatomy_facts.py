@@ -252,7 +252,7 @@ class AnatomyFacts:
         self._policy["num_encouraged"] += sign > 0
         self._policy["num_discouraged"] += sign < 0
 
-    def see_objective_fact(self, name: str, value: str | bool) -> None:
+    def see_objective_fact(self, name: str, value: str | bool | list[int]) -> None:
         self.is_changed |= name not in self.objective
         self.objective[name] = value
 

@@ -108,7 +108,7 @@ def _outputs(node: Any, loss: str) -> Iterator[dict[str, Any]]:
     if kind_of(below) in _RAW:
         yield {"loss": loss, "activation": "linear"}
     elif (activation := _ACTIVATIONS.get(kind_of(below))) is not None:
-        shape, axis = shape_of(below), _axis(below)
+        shape, axis = shape_of(below), axis_of(below)
         size = shape[axis] if axis is not None and -len(shape) <= axis < len(shape) else None
         yield {"loss": loss, "activation": activation, "axis": axis, "size": size}
 
@@ -142,7 +142,7 @@ def _attention(node: Any) -> Iterator[dict[str, Any]]:
     if weights is None or kind_of(weights) != "Softmax":
         return
     scores = follow(next(iter(arms_of(weights)), None), _SCORING)
-    shape, axis = shape_of(weights), _axis(weights)
+    shape, axis = shape_of(weights), axis_of(weights)
     if scores is None or kind_of(scores) != "Bmm" or axis is None or len(shape) < 2:
         return
     if axis % len(shape) != len(shape) - 1 and shape_of(first)[-1:] == shape[-1:]:
@@ -261,7 +261,7 @@ def shape_of(node: Any) -> tuple[int, ...]:
     return tuple(int(size) for size in metadata[0].shape) if metadata else ()
 
 
-def _axis(node: Any) -> int | None:
+def axis_of(node: Any) -> int | None:
     """Of a softmax. Negative ones are unsigned 64-bit numbers."""
     axis = getattr(node, "_saved_dim", None)
     return axis if axis is None or axis < 1 << 63 else axis - (1 << 64)

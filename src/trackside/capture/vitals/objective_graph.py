@@ -8,7 +8,14 @@ from collections import deque
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from trackside.capture.vitals.loss_graph import arms_of, follow, is_leaf, kind_of, shape_of
+from trackside.capture.vitals.loss_graph import (
+    arms_of,
+    axis_of,
+    follow,
+    is_leaf,
+    kind_of,
+    shape_of,
+)
 
 End = tuple[Any, int]
 _MOST_NODES = 1000
@@ -21,6 +28,8 @@ _PLAIN = ("Neg", "Mul", "Div", "Add", "Sub", "Rsub", "Pow", "Exp", "Mean", "Sum"
 _SHAPING = ("View", "UnsafeView", "ReshapeAlias", "Squeeze", "Unsqueeze")
 _ADDING = ("Add", "Sub", "Rsub")
 _MOST_TERMS = 32
+_SOFTMAXES = ("Softmax", "LogSoftmax")
+_LAYERS = ("Addmm", "Linear")
 
 
 def leaves(start: Any, without: Any = None) -> dict[int, Any]:
@@ -114,6 +123,102 @@ def variance_in_divergence(loss: Any) -> Any:
                 if kind_of(total) in _ADDING and _sums(total, end, users):
                     return variance
     return None
+
+
+def entropy_of_policy(loss: Any) -> Any:
+    """The node of p * log p, summed to an entropy, beside log probabilities of the same scores of
+    which one in each row is picked and weighed by numbers without a gradient; None without."""
+    users = _users(loss)
+    for node in _nodes(loss):
+        arms = arms_of(node)
+        if kind_of(node) != "Mul" or len(arms) != 2:
+            continue
+        for likely, log in (arms, arms[::-1]):
+            is_log = kind_of(log) == "LogSoftmax"
+            if is_log and _are_of_one(likely, log) and _is_weighed(log.next_functions[0], users):
+                return node
+    return None
+
+
+def _are_of_one(likely: Any, log: Any) -> bool:
+    """Whether these are the probabilities of those log probabilities."""
+    if kind_of(likely) == "Exp":
+        return arms_of(likely)[0] is log
+    return kind_of(likely) == "Softmax" and likely.next_functions[0] == log.next_functions[0]
+
+
+def _is_weighed(scores: End, users: dict[End, list[Any]]) -> bool:
+    logs = [node for node in users.get(scores, ()) if kind_of(node) == "LogSoftmax"]
+    picked = [n for log in logs for n in users.get((log, 0), ()) if kind_of(n) in _PICKED_BY]
+    while picked:
+        above = [node for each in picked for node in users.get((each, 0), ())]
+        if any(kind_of(n) == "Mul" and len(arms_of(n)) == 1 and _is_wide(n) for n in above):
+            return True
+        picked = [node for node in above if kind_of(node) in (*_SHAPING, "Neg")]
+    return False
+
+
+def _is_wide(node: Any) -> bool:
+    return any(size > 1 for size in shape_of(node))
+
+
+def has_free_precision(loss: Any) -> bool:
+    """Whether squares are multiplied by exp(-s), or divided by exp(s), and the loss has s nowhere
+    else: nothing keeps s from growing."""
+    users = _users(loss)
+    if len(users) >= _MOST_NODES:
+        return False  # what is further down may use it
+    return any(_is_free(node, users) for node in _nodes(loss))
+
+
+def _is_free(node: Any, users: dict[End, list[Any]]) -> bool:
+    arms = arms_of(node)
+    if kind_of(node) not in ("Mul", "Div") or len(arms) != 2:
+        return False
+    pairs = [arms] if kind_of(node) == "Mul" else []
+    for first, second in (*pairs, arms[::-1]):
+        factor, square = _unscaled(first), _unscaled(second)
+        if kind_of(factor) != "Exp" or not _is_square(square):
+            continue
+        end, only = factor.next_functions[0], factor
+        if kind_of(node) == "Mul":
+            if kind_of(end[0]) != "Neg":
+                continue
+            end, only = end[0].next_functions[0], end[0]
+        is_alone = users.get((factor, 0), []) == [_above(factor, node, users)]
+        return is_alone and users.get(end, []) == [only] and not is_leaf(end[0])
+    return False
+
+
+def _above(factor: Any, product: Any, users: dict[End, list[Any]]) -> Any:
+    """The node through which the factor gets into the product."""
+    found = users.get((factor, 0), [product])
+    return found[0]
+
+
+def _unscaled(node: Any) -> Any:
+    """Without constant factors."""
+    while kind_of(node) in ("Mul", "Div") and len(arms_of(node)) == 1:
+        node = arms_of(node)[0]
+    return node
+
+
+def softmax_over_samples(loss: Any) -> tuple[int, ...]:
+    """The shape of a layer's scores of which a loss by the script's own arithmetic has the log
+    softmax along the first axis, and no other one; empty without."""
+    users = _users(loss)
+    for node in _nodes(loss):
+        shape = shape_of(node)
+        if kind_of(node) != "LogSoftmax" or axis_of(node) not in (0, -2) or len(shape) != 2:
+            continue
+        end = node.next_functions[0]
+        others = [each for each in users.get(end, ()) if kind_of(each) in _SOFTMAXES]
+        is_of_layer = others == [node] and kind_of(end[0]) in _LAYERS
+        if min(shape) < 2 or shape[0] == shape[1] or not is_of_layer:
+            continue
+        used = {kind_of(each) for each in users.get((node, 0), ())}
+        return shape if used <= {*_PLAIN, *_PICKED_BY} else ()
+    return ()
 
 
 def _sums(total: Any, end: End, users: dict[End, list[Any]]) -> bool:

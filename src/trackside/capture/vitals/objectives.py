@@ -19,10 +19,13 @@ from trackside.capture.vitals.loss_graph import kind_of
 from trackside.capture.vitals.losses import LossCall
 from trackside.capture.vitals.measures import sample_parameter
 from trackside.capture.vitals.objective_graph import (
+    entropy_of_policy,
+    has_free_precision,
     is_likelihood,
     is_weight_trained,
     leaves,
     raw_spread,
+    softmax_over_samples,
     variance_in_divergence,
 )
 from trackside.capture.vitals.script_names import script_variables, weights_among
@@ -59,6 +62,8 @@ class Objectives:
         self._scores: deque[Any] = deque(maxlen=_MOST_SCORES)
         """Nodes of log probabilities since the last backward."""
         self._num_policies = 0
+        self._num_entropies: int | None = None
+        """Backwards with an entropy by the script's own arithmetic; None before the first."""
         self._target: Any = None
         """The node of a target that is computed with gradients, in the running step."""
         self._apart: tuple[Tensor, Tensor] | None = None
@@ -116,6 +121,8 @@ class Objectives:
         if self._read[key] < _GRAPHS_OF_A_KIND and len(self._read) <= _MOST_KINDS:
             self._read[key] += 1
             self._see_graph(root, key[0])
+        if self._num_entropies is not None and self._num_entropies < _NUM_BACKWARDS:
+            self._see_own_entropy(root)
 
     def _see_graph(self, root: Any, kind: str) -> None:
         if kind in _LOSSES:
@@ -126,6 +133,19 @@ class Objectives:
             variance.register_prehook(partial(_see_divergence, self._facts))
         if is_likelihood(root) and not any(weights_among(script_variables())):
             self._facts.see_objective_fact("is_likelihood", True)
+        if has_free_precision(root):
+            self._facts.see_objective_fact("has_free_precision", True)
+        if shape := softmax_over_samples(root):
+            self._facts.see_objective_fact("softmax_over_samples", list(shape))
+        is_new = self._num_entropies is None and any(weights_among(script_variables()))
+        if is_new and entropy_of_policy(root) is not None:
+            self._num_entropies = 0
+
+    def _see_own_entropy(self, root: Any) -> None:
+        product = entropy_of_policy(root)
+        if product is not None and self._num_entropies is not None:
+            self._num_entropies += 1
+            product.register_prehook(partial(_see_own_entropy, self._facts))
 
     def _see_target(self, root: Any, target: Any) -> None:
         """Whether gradients reach the target's parameters by no other way, and move them."""
@@ -167,6 +187,13 @@ def _see_entropy(facts: AnatomyFacts, gradient: Tensor) -> None:
     if total:
         name = "num_entropies_lowered" if total > 0 else "num_entropies_raised"
         facts.count_objective_fact(name)
+
+
+def _see_own_entropy(facts: AnatomyFacts, gradients: tuple[Tensor | None, ...]) -> None:
+    """Of p * log p, whose sum is the entropy with a minus sign."""
+    for each in gradients:
+        if each is not None:
+            _see_entropy(facts, -each)
 
 
 def _see_divergence(facts: AnatomyFacts, gradients: tuple[Tensor | None, ...]) -> None:

@@ -11,6 +11,7 @@ from trackside.check.values import Kind, Value
 _GENERATORS = {"default_rng", "RandomState", "Random", "manual_seed", "seed"}
 _DATA_SET = re.compile(r"(^|\.)(Iterable)?Dataset(\[.*\])?$")
 _FOR_TRAINING = re.compile(r"train|aug|transform", re.IGNORECASE)
+_MADE_UP = re.compile(r"rand|normal|standard_normal|uniform|arange|linspace|permutation|choice")
 _DRAWS = ("torch.randint", "torch.rand")
 _NOISES = ("randn", "randn_like", "normal", "standard_normal")
 _A_LOSS = re.compile(r"loss|criterion|^mse$|^l1$|^huber$", re.IGNORECASE)
@@ -220,10 +221,12 @@ def _is_put_in_order(name: str, text: str) -> bool:
 def noise_not_added(trace: Trace) -> Iterator[Remark]:
     """`noise = torch.randn_like(x)` that is the target of a loss, and nothing else."""
     for path, tree in trace.trees:
-        for function in (each for each in ast.walk(tree) if isinstance(each, ast.FunctionDef)):
-            for name, line in _drawn_names(function):
-                uses = [n for n in ast.walk(function) if _is_load(n, name)]
-                targets = [n for each in ast.walk(function) for n in _compared(each, name)]
+        functions = [each for each in ast.walk(tree) if isinstance(each, ast.FunctionDef)]
+        scopes = [list(ast.walk(each)) for each in functions]
+        for nodes in (*scopes, list(_of_module(tree))):
+            for name, line in _drawn_names(nodes):
+                uses = [n for n in nodes if _is_load(n, name)]
+                targets = [n for each in nodes for n in _compared(each, name)]
                 if uses and len(targets) == len(uses):
                     yield Remark(
                         path,
@@ -231,6 +234,76 @@ def noise_not_added(trace: Trace) -> Iterator[Remark]:
                         f"{name} is drawn as the target of a loss, and used for nothing else: it "
                         "is not the noise in the model's input, and cannot be predicted from it.",
                     )
+
+
+def read_by_place(trace: Trace) -> Iterator[Remark]:
+    """`for i, batch in enumerate(loader)` and `kept[i * n : (i + 1) * n]`, of a loader that
+    shuffles: those rows belong to other samples."""
+    for path, tree in trace.trees:
+        shuffled = {
+            _last_name(target)
+            for each in ast.walk(tree)
+            if isinstance(each, ast.Assign) and _is_shuffled_loader(each.value)
+            for target in each.targets
+        }
+        for loop in (each for each in ast.walk(tree) if isinstance(each, ast.For)):
+            place = _place_in(loop, shuffled)
+            drawn = _names_of_draws(tree) if place else set()
+            inside = [node for statement in loop.body for node in ast.walk(statement)]
+            names = [each for each in inside if isinstance(each, ast.Name)]
+            made = {each.id for each in names if isinstance(each.ctx, ast.Store)}
+            filled = {
+                _last_name(n.value)
+                for n in inside
+                if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store)
+            }
+            trains = any(isinstance(n, ast.Attribute) and n.attr == "backward" for n in inside)
+            for node in inside if place and trains else ():
+                name = _rows_at(node, place)
+                if name and name not in made | filled | drawn:
+                    yield Remark(
+                        path,
+                        loop.lineno,
+                        f"{name} is read by the place of the batch, in a loop over a loader that "
+                        "shuffles: these rows belong to other samples.",
+                    )
+
+
+def _names_of_draws(tree: ast.AST) -> set[str]:
+    """What is drawn at random or counted: such rows belong to no sample."""
+    return {
+        _last_name(target)
+        for each in ast.walk(tree)
+        if isinstance(each, ast.Assign)
+        and any(
+            isinstance(n, ast.Call) and _MADE_UP.match(_last_name(n.func))
+            for n in ast.walk(each.value)
+        )
+        for target in each.targets
+    }
+
+
+def _place_in(loop: ast.For, shuffled: set[str]) -> str:
+    """`i` of `for i, ... in enumerate(loader)`, from 0 on, of a loader that shuffles."""
+    match loop.target, loop.iter:
+        case ast.Tuple(elts=[ast.Name(id=name), _]), ast.Call(
+            func=ast.Name(id="enumerate"), args=[given], keywords=[]
+        ) if _is_shuffled_loader(given) or _last_name(given) in shuffled:
+            return name
+    return ""
+
+
+def _rows_at(node: ast.AST, place: str) -> str:
+    """`kept` of `kept[i * n : (i + 1) * n]`."""
+    match node:
+        case ast.Subscript(
+            value=ast.Name(id=name),
+            slice=ast.Slice(lower=ast.BinOp(op=ast.Mult()) as lower, upper=ast.expr() as upper),
+            ctx=ast.Load(),
+        ):
+            if all(any(_is_load(n, place) for n in ast.walk(end)) for end in (lower, upper)):
+                return name
+    return ""
 
 
 def order_kept(trace: Trace) -> Iterator[Remark]:
@@ -264,8 +337,27 @@ def _is_shuffled_loader(node: ast.AST) -> bool:
     return isinstance(shuffle, ast.Constant) and shuffle.value is True
 
 
-def _drawn_names(function: ast.FunctionDef) -> Iterator[tuple[str, int]]:
-    assigned = [each for each in ast.walk(function) if isinstance(each, ast.Assign)]
+def _of_module(tree: ast.Module) -> Iterator[ast.AST]:
+    """What is in no function that has a variable of its own by that name: the body of the module,
+    and all uses in functions of what they do not assign."""
+    waiting: list[tuple[ast.AST, frozenset[str]]] = [(tree, frozenset())]
+    while waiting:
+        node, own = waiting.pop()
+        if isinstance(node, ast.FunctionDef | ast.Lambda):
+            own |= {n.arg for n in ast.walk(node.args) if isinstance(n, ast.arg)}
+            own |= {
+                n.id
+                for n in ast.walk(node)
+                if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+            }
+        is_local = isinstance(node, ast.Assign) and any(_last_name(t) in own for t in node.targets)
+        if not is_local and not (isinstance(node, ast.Name) and node.id in own):
+            yield node
+        waiting += [(child, own) for child in ast.iter_child_nodes(node)]
+
+
+def _drawn_names(nodes: list[ast.AST]) -> Iterator[tuple[str, int]]:
+    assigned = [each for each in nodes if isinstance(each, ast.Assign)]
     names = [_last_name(target) for each in assigned for target in each.targets]
     for each in assigned:
         target = each.targets[0]
@@ -334,6 +426,11 @@ JOINED = (
         "LabelsShuffledApart",
         "Sort the batch as a whole, before it is split into inputs and labels.",
         collated_apart,
+    ),
+    ScriptRule(
+        "LabelsShuffledApart",
+        "Let the data set return the index of each sample, and read by that.",
+        read_by_place,
     ),
     ScriptRule("TimeDrawnAgain", "Give the model the time of its noise.", time_drawn_again),
     ScriptRule("SameOrderEachEpoch", "Begin the loader anew in every epoch.", order_kept),

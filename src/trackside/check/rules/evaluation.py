@@ -125,6 +125,52 @@ def worst_is_kept(trace: Trace) -> Iterator[Remark]:
             yield at(event, f"The weights with the {what} {kept} are kept as the best.")
 
 
+def worst_mode_is_kept(trace: Trace) -> Iterator[Remark]:
+    """`keeper = Checkpointer(mode="max")`, which is given a loss."""
+    for path, tree in trace.trees:
+        classes = {each.name: each for each in ast.walk(tree) if isinstance(each, ast.ClassDef)}
+        modes = {
+            target.id: mode
+            for each in ast.walk(tree)
+            if isinstance(each, ast.Assign) and (mode := _mode_of_keeper(each.value, classes))
+            for target in each.targets
+            if isinstance(target, ast.Name)
+        }
+        for call in (each for each in ast.walk(tree) if isinstance(each, ast.Call)):
+            mode = modes.get(_owner(call.func), "")
+            first = next(iter(call.args), None)
+            given = ast.unparse(first) if isinstance(first, ast.Name | ast.Attribute) else ""
+            is_loss, is_score = _is_called(given, _LOSS), _is_called(given, _SCORE)
+            if (mode == "max" and is_loss and not is_score) or (
+                mode == "min" and is_score and not is_loss
+            ):
+                what = "highest" if mode == "max" else "lowest"
+                yield Remark(
+                    path, call.lineno, f"The weights with the {what} {given} are kept as the best."
+                )
+
+
+def _mode_of_keeper(made: ast.expr, classes: dict[str, ast.ClassDef]) -> str:
+    """`max` or `min`, of an object of a class that compares by it and keeps weights."""
+    if not isinstance(made, ast.Call) or not isinstance(made.func, ast.Name):
+        return ""
+    given = [*made.args, *(each.value for each in made.keywords)]
+    modes = [e.value for e in given if isinstance(e, ast.Constant) and e.value in ("max", "min")]
+    node = classes.get(made.func.id)
+    if node is None or len(modes) != 1:
+        return ""
+    text = ast.unparse(node)
+    # With a plain comparison by the name of the mode: `a > b if mode == 'max' else a < b`.
+    is_plain = re.search(r"== '(max|min)'", text) and "-" not in re.sub(r"-?(np\.)?inf", "", text)
+    return str(modes[0]) if is_plain and _KEPT.search(text) else ""
+
+
+def _owner(function: ast.expr) -> str:
+    """`keeper` of `keeper` and of `keeper.update`."""
+    inner = function.value if isinstance(function, ast.Attribute) else function
+    return inner.id if isinstance(inner, ast.Name) else ""
+
+
 def loss_behind(value: Value, depth: int = 0) -> Value | None:
     """The loss that a figure grows with: itself, or in a sum or a mean."""
     name = value.name.rpartition(".")[2]
@@ -227,6 +273,9 @@ JOINED = (
         mean_of_means,
     ),
     ScriptRule("WorstWeightsKept", "Turn the comparison around.", worst_is_kept),
+    ScriptRule(
+        "WorstWeightsKept", "Use 'min' for a loss and 'max' for a score.", worst_mode_is_kept
+    ),
 )
 RULES = tuple(each for each in JOINED if each.name != "MeanOfMeans")
 """Of batches that are all of one size, the mean of means is right."""

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
+from trackside.capture.reading.anatomy import ObjectiveFacts
 from trackside.quick_dataclass import dataclass
 from trackside.rules.checkup.vitals_rule import ENOUGH_BATCHES, Sign, VitalsRule
 from trackside.rules.parameters import parameter
@@ -62,9 +63,11 @@ class LossTermDominates(VitalsRule):
 
 @dataclass
 class LossWithoutBound(VitalsRule):
-    """The loss falls below zero without limit, while its terms grow.
+    """Something grows without limit, and the loss falls with it.
 
-    Fires when at the end of at least 100 steps the loss is below zero and at its lowest, and
+    Fires after at least 100 steps when the loss multiplies squares by exp(-s), has s nowhere else,
+    and is lower than at the start. Also fires when at the end of at least 100 steps the loss is
+    below zero and at its lowest, and
 
     - its terms, which are never below zero themselves, sum to more than `times` their sum at the
       start;
@@ -83,6 +86,16 @@ class LossWithoutBound(VitalsRule):
     times: float = parameter(3.0, "Sum of the terms at the end, relative to the start.", at_least=1)
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        objective = vitals.anatomy.objective or ObjectiveFacts()
+        is_lower = vitals.late_loss < vitals.early_loss
+        if objective.has_free_precision and vitals.last_step >= FAIR_STEPS and is_lower:
+            yield Sign(
+                0,
+                "Squared errors are multiplied by exp(-s), and the loss has s nowhere else: a "
+                f"larger s makes any error cost less. The loss fell to {vitals.late_loss:.4g}.",
+                value=vitals.late_loss,
+            )
+            return
         if (
             not vitals.is_settled
             or vitals.last_step < FAIR_STEPS

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from trackside.capture.reading.anatomy import LossFacts
+from trackside.capture.reading.anatomy import LossFacts, ObjectiveFacts
 from trackside.quick_dataclass import dataclass
 from trackside.rules.checkup.vitals_rule import Sign, VitalsRule
 from trackside.rules.parameters import parameter
@@ -102,10 +102,11 @@ class LossInputAlreadySoftmax(VitalsRule):
 
 @dataclass
 class LossInputNotLogProbabilities(VitalsRule):
-    """nll_loss, kl_div or ctc_loss gets inputs that are not log probabilities.
+    """A loss of log probabilities gets others, or those of another axis.
 
-    Fires when over at least `num_batches` batches the exponentials of its inputs' rows do not sum
-    to about 1.
+    Fires when over at least `num_batches` batches the exponentials of the rows that nll_loss,
+    kl_div or ctc_loss gets do not sum to about 1; or when a loss of the script's own takes the log
+    softmax of a layer's scores along the samples, and none along the classes.
     """
 
     kind = Kind.MISTAKE
@@ -113,13 +114,22 @@ class LossInputNotLogProbabilities(VitalsRule):
     advice = (
         "Use CrossEntropyLoss on raw scores, or pass the output of log_softmax to NLLLoss, "
         "KLDivLoss and CTCLoss. KLDivLoss expects the logarithms of the student's probabilities as "
-        "its input."
+        "its input. The axis of a softmax is that of the classes: dim=1 of [samples, classes]."
     )
 
     num_batches: int = parameter(5, "Batches before the rule may fire.", at_least=1)
     error: float = parameter(0.1, "Distance of a row's sum from 1 that is accepted.", at_least=0)
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
+        shape = (vitals.anatomy.objective or ObjectiveFacts()).softmax_over_samples
+        if shape:
+            yield Sign(
+                0,
+                f"The log softmax of scores of shape {list(shape)} goes along axis 0, that of the "
+                "samples: they compete with one another for each class.",
+                value=0.0,
+                threshold=1.0,
+            )
         loss = _used(vitals, ("nll_loss",))
         sums = vitals.vital("loss_input/row_sum_error")
         if loss is None:

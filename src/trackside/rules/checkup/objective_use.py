@@ -134,7 +134,9 @@ class EntropyLowered(VitalsRule):
     """A policy's entropy is lowered where a bonus should raise it.
 
     Fires when in each of at least `num_backwards` backwards of a policy the gradient of the loss
-    with respect to the distribution's entropy is positive.
+    with respect to the distribution's entropy is positive. The entropy is that of a distribution of
+    torch's, or sum(p * log p) beside log probabilities of the same scores that are weighed, where
+    the script has a variable for a reward, a return or an advantage.
     """
 
     kind = Kind.CAUSE

@@ -16,7 +16,8 @@ class LabelsShuffledApart(VitalsRule):
 
     Fires at the end when the script shuffles the two one after the other, each in an order of its
     own, and uses them together, and the loss stays at the level of chance; or when its collate
-    function sorts one of them by itself, and the loss has not fallen to half.
+    function sorts one of them by itself, or its loop reads rows by the place of the batch while the
+    loader shuffles, and the loss has not fallen to half.
     """
 
     kind = Kind.CAUSE
@@ -27,7 +28,8 @@ class LabelsShuffledApart(VitalsRule):
         is_poor = vitals.is_all and vitals.last_step >= FAIR_STEPS and vitals.fall < HALVED
         for remark in remarks(vitals, self):
             is_sorted = "sorted by itself" in remark.message
-            if vitals.is_stuck or (is_sorted and is_poor):
+            is_by_place = "by the place of the batch" in remark.message
+            if vitals.is_stuck or ((is_sorted or is_by_place) and is_poor):
                 yield sign(remark, f"The loss stays at {vitals.late_loss:.3g}.")
 
 
