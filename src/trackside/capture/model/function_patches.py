@@ -33,7 +33,7 @@ class FunctionPatch:
 
         @wraps(original)
         def call(*args: Any, **kwargs: Any) -> Any:
-            if torch.compiler.is_compiling() or wrapping.is_undone:
+            if torch.compiler.is_compiling() or wrapping.is_undone or torch.jit.is_tracing():
                 return original(*args, **kwargs)
             if before is not None:
                 before(*args, **kwargs)
