@@ -855,6 +855,16 @@ GUISES: dict[str, tuple[str, dict[str, Any]]] = {
         "StateNotRestored",
         {"anatomy": continued(), "vitals": ON_ITS_COURSE},
     ),
+    "an optimizer that is made anew after its state was loaded": (
+        "StateNotRestored",
+        {
+            "anatomy": model(
+                checkpoints=[LOADED, WEIGHTS, {**WEIGHTS, "what": "optimizer", "is_idle": True}]
+                + [SAVED],
+                **MOMENTUM,
+            )
+        },
+    ),
     "a job that goes on with another one, and its schedule does not": (
         "RateJumpsAtResume",
         {

@@ -212,7 +212,19 @@ def _after_optimizer(
     event = Event("load", OPTIMIZER, start, type=type(optimizer).__name__)
     with suppress(LookupError, TypeError, ValueError):  # one without a rate
         event.rates = [] if rate is None else [rate, _rate(optimizer)]
+    _await_step(optimizer, event)
     log.add(event)
+
+
+def _await_step(optimizer: torch.optim.Optimizer, event: Event) -> None:
+    """Notes the first step that this very object makes."""
+
+    def note(*_: Any) -> None:
+        event.is_stepped = True
+        handle.remove()
+
+    handle = optimizer.register_step_post_hook(note)
+    event.is_stepped = False
 
 
 def _after_state(kind: str) -> Callable[..., None]:

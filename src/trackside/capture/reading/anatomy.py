@@ -343,6 +343,8 @@ class CheckpointFacts:
     """What the model was given is in its own memory."""
     is_trained: bool = False
     """The model is one that is watched."""
+    is_idle: bool = False
+    """The optimizer has made no step since, in at least ten training steps."""
 
 
 @dataclass(frozen=True, slots=True)
