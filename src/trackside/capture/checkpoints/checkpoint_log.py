@@ -12,10 +12,6 @@ MOST_EVENTS = 256
 """Then only the first half and the newest are kept."""
 _NUM_NEWS = 32
 """Events that are written at once; later ones are written with what else is new."""
-_OWN = ("holder", "is_stepped")
-"""Fields of an event that are not written."""
-_IDLE_STEPS = 10
-"""Training steps without one of an optimizer, after which others make them."""
 _MOST_RETURNS = 8
 """Returns to a file that are counted: who goes back after every epoch does so on purpose."""
 
@@ -48,14 +44,12 @@ class Event:
     is_idle: bool = False
     holder: Callable[[], Any] | None = None
     """Weakly, the module that was given the state."""
-    is_stepped: bool | None = None
-    """Of an optimizer that was given a state: whether it has made a step since."""
 
     def to_json(self) -> dict[str, Any]:
         return {
             name: getattr(self, name)
             for name in self.__dataclass_fields__
-            if name not in _OWN and getattr(self, name) not in ("", [], 0, 0.0, False)
+            if name != "holder" and getattr(self, name) not in ("", [], 0, 0.0, False)
         }
 
 
@@ -101,10 +95,8 @@ class CheckpointLog:
 
     def to_json(self, trained: Iterable[int]) -> list[dict[str, Any]]:
         """`trained` are the identities of the parameters that are watched."""
-        known, step = set(trained), self.step()
+        known = set(trained)
         for event in self._events:
-            is_still = event.is_stepped is False
-            event.is_idle = is_still and step >= max(event.step, 0) + _IDLE_STEPS
             holder = None if event.holder is None else event.holder()
             if holder is not None:
                 event.is_trained |= any(id(each) in known for each in holder.parameters())

@@ -344,7 +344,7 @@ class CheckpointFacts:
     is_trained: bool = False
     """The model is one that is watched."""
     is_idle: bool = False
-    """The optimizer has made no step since, in at least ten training steps."""
+    """The optimizer has made no step since, and others at least ten."""
 
 
 @dataclass(frozen=True, slots=True)
