@@ -2128,6 +2128,20 @@ def test_frozen_parameters_and_those_of_a_head_not_in_use_are_left_alone(tmp_pat
     assert reported == []
 
 
+def test_gradients_of_adapters_within_a_frozen_base_do_not_fade(tmp_path):
+    adapted = {
+        **WRONG["FadingGradient"],
+        "anatomy": model(
+            parameters=[
+                {**parameters()[0], "name": f"Net_{n}.weight", "requires_grad": n in "acd"}
+                for n in "abcd"
+            ],
+        ),
+    }
+    assert found(FadingGradient(), tmp_path / "trained", **WRONG["FadingGradient"])
+    assert found(FadingGradient(), tmp_path / "adapted", **adapted) == []
+
+
 def test_the_gradient_of_a_table_that_is_checked_up_is_small_by_nature(tmp_path):
     wrong = WRONG["FadingGradient"]
     modules = [{"name": "a", "type": "Embedding"}, *({"name": n, "type": "Linear"} for n in "bc")]
