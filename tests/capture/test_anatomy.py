@@ -152,6 +152,19 @@ def test_evaluation_in_training_mode_and_training_in_evaluation_mode_are_counted
     assert {(b.training, b.count) for b in anatomy.backwards} == {(True, 1), (False, 1)}
 
 
+def test_a_frozen_base_in_evaluation_mode_is_not_what_is_trained_in_it(tmp_path):
+    base, head = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4)), nn.Linear(4, 2)
+    with tc.watch(base, out_dir=tmp_path / "t"):
+        head(base(torch.randn(8, 4))).sum().backward()
+        base.eval().requires_grad_(False)
+        for _ in range(3):
+            head(base(torch.randn(8, 4))).sum().backward()
+
+    anatomy = read(tmp_path / "t")
+    assert anatomy.num_forwards(training=False, grad=True) == 3
+    assert [(b.training, b.count) for b in anatomy.backwards] == [(True, 4)]
+
+
 def test_forwards_before_a_backward_are_counted_and_so_are_those_after_the_last(tmp_path):
     model = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.3), nn.Linear(4, 2))
     with tc.watch(model, out_dir=tmp_path / "t"):

@@ -221,6 +221,23 @@ def test_gradients_of_a_closure_belong_to_the_step_it_runs(tmp_path):
     assert saved == json.loads(printed)
 
 
+def test_a_model_that_is_traced_before_its_first_call_has_nothing_of_ours_in_it(tmp_path):
+    output = run_script(
+        tmp_path,
+        """
+        traced = torch.jit.trace(model, x, check_trace=False)
+        print(sorted({each.kind() for each in traced.fc.graph.nodes()}))
+        for _ in range(3):
+            optimizer.zero_grad()
+            F.cross_entropy(traced(x), y).backward()
+            optimizer.step()
+        """,
+    )
+    assert "view" not in output
+    assert "aten::linear" in output
+    assert read(tmp_path / "t").steps() == [0, 2]
+
+
 def test_a_model_that_trains_in_evaluation_mode_is_found(tmp_path):
     run_script(
         tmp_path,

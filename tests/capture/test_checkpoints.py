@@ -137,6 +137,20 @@ def test_states_of_other_objects():
     assert whats == ["optimizer", "scheduler", "scaler", "random", "random", "random"]
 
 
+def test_an_optimizer_that_is_replaced_after_it_was_given_its_state_is_idle():
+    model = small()
+    kept, lost = (torch.optim.Adam(model.parameters()) for _ in range(2))
+    for each in (kept, lost):
+        each.load_state_dict(each.state_dict())
+    del lost
+    for step in range(12):
+        model(torch.ones(1, 2)).sum().backward()
+        kept.step()
+        if step == 3:
+            assert [each.get("is_idle", False) for each in events()] == [False, False]
+    assert [each.get("is_idle", False) for each in events()] == [False, True]
+
+
 def test_recomputed_activations_restore_no_checkpoint():
     model = small()
     x = torch.randn(4, 2, requires_grad=True)

@@ -252,6 +252,24 @@ def test_a_large_transposed_output_is_saved_as_it_is_seen(tmp_path, kind):
     np.testing.assert_array_equal(value, given.transpose(1, 2).float().numpy())
 
 
+@pytest.mark.filterwarnings("error", "ignore:.torch.jit:DeprecationWarning")
+def test_nothing_that_is_measured_becomes_part_of_a_traced_model(tmp_path):
+    model = nn.Sequential(nn.Linear(2, 3), nn.ReLU())
+    hook = Hook(tmp_path / "t", save_config=EVERY_STEP, include_regex=["output"], save_all=True)
+    hook.register_module(model)
+    given = torch.ones(4, 2)
+    traced = torch.jit.trace(model, given, check_trace=False)
+    assert [each.kind() for each in traced.graph.nodes()] == [
+        *("prim::GetAttr", "prim::GetAttr"),
+        *("prim::CallMethod", "prim::CallMethod"),
+    ]
+    model(given).sum().backward()
+    hook.close()
+
+    assert_no_failure(hook)
+    assert read(tmp_path / "t").steps() == [0]
+
+
 @pytest.mark.filterwarnings("ignore:.torch.jit")
 @pytest.mark.parametrize(
     "compiled", [torch.jit.script, lambda m: torch.jit.trace(m, torch.ones(1, 2))]

@@ -254,6 +254,23 @@ def pack(texts, eos):
         row += [*each, eos]
     return row
 """
+SEEDED = """
+SEED, WIDTH = 7, 32
+LATER = 0
+for LATER in range(3):
+    print(LATER)
+noise = np.random.randn(4)
+def init(worker):
+    np.random.seed({})
+loader = DataLoader(data, num_workers=2, worker_init_fn=init)
+"""
+CACHED = """
+import functools
+class Crops(Dataset):
+    {}
+    def __getitem__(self, i):
+        return torch.roll(self.x[i], {}, 0)
+"""
 DRAWN = """
 class Noisy(Dataset):
     def __init__(self):
@@ -578,6 +595,8 @@ PAIRS = {
             "noise = random.random()\ndef init(worker):\n    random.seed(worker)\n"
             "loader = DataLoader(data, worker_init_fn=init, persistent_workers=True)\n",
         ),
+        (SEEDED.format("SEED"), SEEDED.format("SEED + torch.initial_seed()")),
+        (SEEDED.format("SEED + worker"), SEEDED.format("LATER + worker")),
     ],
     "FreezeNeverCalled": [
         (FREEZING, FREEZING.replace("self.frozen = frozen", "self._freeze()")),
@@ -673,6 +692,14 @@ PAIRS = {
         (
             READING.format("torch.Generator().manual_seed(0)"),
             READING.format("numpy.random.default_rng()"),
+        ),
+        (
+            CACHED.format("@functools.lru_cache(maxsize=None)", "random.randrange(3)"),
+            CACHED.format("@functools.lru_cache(maxsize=64)", "random.randrange(3)"),
+        ),
+        (
+            CACHED.format("@functools.cache", "int(torch.randint(0, 3, ()))"),
+            CACHED.format("@functools.cache", "self.shift"),
         ),
     ],
     "SamplesNeverDrawn": [

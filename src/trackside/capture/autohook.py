@@ -105,7 +105,8 @@ class Discovery:
         from trackside.capture.model.function_patches import FunctionPatch  # imports torch
 
         torch = sys.modules["torch"]
-        self._is_compiling = torch.compiler.is_compiling
+        compiling, tracing = torch.compiler.is_compiling, torch.jit.is_tracing
+        self._is_compiling = lambda: compiling() or tracing()
         self._compiling = FunctionPatch()
         self._compiling.wrap(torch.nn.Module, "compile", after=self._on_compiled)
         optimizer = sys.modules["torch.optim.optimizer"]

@@ -855,6 +855,16 @@ GUISES: dict[str, tuple[str, dict[str, Any]]] = {
         "StateNotRestored",
         {"anatomy": continued(), "vitals": ON_ITS_COURSE},
     ),
+    "an optimizer that is made anew after its state was loaded": (
+        "StateNotRestored",
+        {
+            "anatomy": model(
+                checkpoints=[LOADED, WEIGHTS, {**WEIGHTS, "what": "optimizer", "is_idle": True}]
+                + [SAVED],
+                **MOMENTUM,
+            )
+        },
+    ),
     "a job that goes on with another one, and its schedule does not": (
         "RateJumpsAtResume",
         {
@@ -2131,6 +2141,20 @@ def test_frozen_parameters_and_those_of_a_head_not_in_use_are_left_alone(tmp_pat
     vitals = {"gradient_missing": 1, "activation/b/std": None}
     reported = found(Checkup(), tmp_path / "idle", anatomy=model(parameters=idle), vitals=vitals)
     assert reported == []
+
+
+def test_gradients_of_adapters_within_a_frozen_base_do_not_fade(tmp_path):
+    adapted = {
+        **WRONG["FadingGradient"],
+        "anatomy": model(
+            parameters=[
+                {**parameters()[0], "name": f"Net_{n}.weight", "requires_grad": n in "acd"}
+                for n in "abcd"
+            ],
+        ),
+    }
+    assert found(FadingGradient(), tmp_path / "trained", **WRONG["FadingGradient"])
+    assert found(FadingGradient(), tmp_path / "adapted", **adapted) == []
 
 
 def test_the_gradient_of_a_table_that_is_checked_up_is_small_by_nature(tmp_path):

@@ -61,6 +61,18 @@ CAUSES: dict[str, tuple[dict[str, Any], str]] = {
         },
         "every update uses gradients of a forward under no_sync",
     ),
+    "no_sync around the last small batch": (
+        {
+            "facts": lambda rank: {
+                "num_unsynced": 301,
+                "num_synced_too_early": 301,
+                "num_collectives": 301,
+            },
+            "norm": lambda rank, number: 1.0 + rank,
+            "hashes": since(1, 1),
+        },
+        "instead of the first",
+    ),
     "a part": ({"hashes": since(33, 1)}, "a checkpoint loaded by one rank only"),
 }
 

@@ -41,6 +41,7 @@ class Event:
     rates: list[float] = field(default_factory=list)
     is_own: bool = False
     is_trained: bool = False
+    is_idle: bool = False
     holder: Callable[[], Any] | None = None
     """Weakly, the module that was given the state."""
 

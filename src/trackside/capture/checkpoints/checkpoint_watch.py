@@ -8,8 +8,10 @@ import os
 import random
 import sys
 import time
+import weakref
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -18,6 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LRScheduler
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from trackside.capture.checkpoints.checkpoint_log import CheckpointLog, Event, weakly
 from trackside.capture.checkpoints.contents import (
@@ -35,14 +38,30 @@ _NUM_EXAMPLES = 5
 _PREFIXES = ("module.", "_orig_mod.", "model.", "_forward_module.", "net.", "encoder.")
 """By DDP, torch.compile, Lightning and others, which wrap a model."""
 
+
+@dataclass(slots=True, eq=False)
+class _Awaited:
+    """An optimizer that was given its state, and has made no step since."""
+
+    optimizer: "weakref.ref[torch.optim.Optimizer]"
+    event: Event
+    num_others: int = 0
+    """Steps that others have made."""
+
+
 log = CheckpointLog()
 """Of this process."""
 _patch = FunctionPatch()
 _began: list[tuple[float, Any]] = []
 """Of the running calls: when, and for a model whether it is given its own tensors, for an optimizer
 its rate."""
+_IDLE_UPDATES = 10
+"""By other optimizers, after which one that has made none is not used."""
 _is_installed = False
 _parallel: Any = None
+_awaited: list[_Awaited] = []
+_steps: Any = None
+"""The handle of `_on_step`, once an optimizer was given a state."""
 
 
 def install() -> None:
@@ -67,8 +86,12 @@ def install() -> None:
 
 
 def remove() -> None:
-    global _is_installed, _parallel
+    global _is_installed, _parallel, _steps
     _patch.undo()
+    _awaited.clear()
+    if _steps is not None:
+        _steps.remove()
+    _steps = None
     _is_installed, _parallel = False, None
 
 
@@ -212,7 +235,26 @@ def _after_optimizer(
     event = Event("load", OPTIMIZER, start, type=type(optimizer).__name__)
     with suppress(LookupError, TypeError, ValueError):  # one without a rate
         event.rates = [] if rate is None else [rate, _rate(optimizer)]
+    _await_step(optimizer, event)
     log.add(event)
+
+
+def _await_step(optimizer: torch.optim.Optimizer, event: Event) -> None:
+    """Notes whether this very object makes steps, or only others do."""
+    global _steps
+    if _steps is None:
+        _steps = register_optimizer_step_post_hook(_on_step)
+    _awaited.append(_Awaited(weakref.ref(optimizer), event))
+
+
+def _on_step(stepped: torch.optim.Optimizer, *_: Any) -> None:
+    """Its handle is left alone: torch goes through the hooks while this one runs."""
+    for each in [*_awaited]:
+        optimizer = each.optimizer()
+        each.num_others += 1
+        each.event.is_idle = stepped is not optimizer and each.num_others >= _IDLE_UPDATES
+        if stepped is optimizer or (optimizer is None and each.event.is_idle):
+            _awaited.remove(each)
 
 
 def _after_state(kind: str) -> Callable[..., None]:

@@ -19,6 +19,11 @@ class _Wrapping:
     is_undone: bool = False
 
 
+def is_tracing() -> bool:
+    """Whether `torch.jit.trace` records what runs."""
+    return bool(torch.jit.is_tracing())  # type: ignore[attr-defined,no-untyped-call]
+
+
 class FunctionPatch:
     def __init__(self) -> None:
         self._wrappings: list[_Wrapping] = []
@@ -33,7 +38,7 @@ class FunctionPatch:
 
         @wraps(original)
         def call(*args: Any, **kwargs: Any) -> Any:
-            if torch.compiler.is_compiling() or wrapping.is_undone:
+            if torch.compiler.is_compiling() or wrapping.is_undone or is_tracing():
                 return original(*args, **kwargs)
             if before is not None:
                 before(*args, **kwargs)

@@ -83,7 +83,7 @@ def _with_listeners(torch: Any, name: str, original: Any) -> Any:
 
     @wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:
-        if is_compiling():  # checked first: a graph then has no listener
+        if is_compiling() or torch.jit.is_tracing():  # checked first: a graph then has no listener
             return original(*args, **kwargs)
         result = original(*args, **kwargs)
         frame = sys._getframe(1)

@@ -18,6 +18,7 @@ from torch._dynamo.callback import callback_handler
 from torch._dynamo.eval_frame import skip_code
 from torch._dynamo.symbolic_convert import InstructionTranslator
 
+from trackside.capture.model.function_patches import is_tracing
 from trackside.capture.model.fused_layers import FusedLayers
 from trackside.capture.selection.plan import Origin
 
@@ -40,7 +41,8 @@ Begin = Callable[[nn.Module, tuple[Any, ...]], None]
 
 
 class RootTap:
-    """Starts a step when the registered root is called."""
+    """Starts a step when the registered root is called; not by `torch.jit.trace`, which would take
+    what is measured there for a part of the model."""
 
     def __init__(self, root: nn.Module, begin: Begin) -> None:
         self._root = root
@@ -52,7 +54,7 @@ class RootTap:
             return
         if torch.compiler.is_compiling() or get_eval_frame_callback() is not None:
             self._begin_apart(module, (args, kwargs))
-        else:
+        elif not is_tracing():
             self._begin(module, (args, kwargs))
 
     def __reduce__(self) -> Any:
@@ -191,8 +193,10 @@ class ModuleTap:
 
 
 def _may_leave_graph() -> bool:
-    """False where a graph is traced that must be whole (`fullgraph=True`)."""
-    return not torch.compiler.is_compiling() or _graph_may_break()
+    """False where a graph is traced that must be whole (`fullgraph=True`, `torch.jit.trace`)."""
+    if torch.compiler.is_compiling():
+        return bool(_graph_may_break())
+    return not is_tracing()
 
 
 @torch._dynamo.assume_constant_result  # type: ignore[untyped-decorator]

@@ -43,6 +43,8 @@ class ReplicaFacts:
     """Those that began with a call of a module inside a DDP, and not of DDP itself."""
     num_unsynced: int = 0
     """Updates after a forward under `no_sync`."""
+    num_synced_too_early: int = 0
+    """Of these, those with an earlier forward of DDP, since the update before, outside of it."""
     has_hook: bool = False
     """A communication hook of DDP: it may leave gradients different on purpose."""
     keeps_buffers: bool = False

@@ -55,7 +55,8 @@ def _with_listener(torch: Any, name: str, original: Any) -> Any:
     @wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:
         result = original(*args, **kwargs)
-        listener = None if is_compiling() else _listeners.get(name)
+        is_traced = is_compiling() or torch.jit.is_tracing()
+        listener = None if is_traced else _listeners.get(name)
         if listener is not None:
             listener(args, kwargs, sys._getframe(1), result)
         return result

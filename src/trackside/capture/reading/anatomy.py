@@ -343,6 +343,8 @@ class CheckpointFacts:
     """What the model was given is in its own memory."""
     is_trained: bool = False
     """The model is one that is watched."""
+    is_idle: bool = False
+    """The optimizer has made no step since, and others at least ten."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ class RankFacts:
     num_called: int = 0
     num_past: int = 0
     num_unsynced: int = 0
+    num_synced_too_early: int = 0
     has_hook: bool = False
     keeps_buffers: bool = False
     joins: bool = False

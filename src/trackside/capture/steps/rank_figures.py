@@ -98,7 +98,7 @@ class RankFigures:
         self._num_steps = self._num_updates = 0
         self._began = self._updated_at = self._asked_at = 0.0
         self._own_seconds = self._data_seconds = 0.0
-        self._syncs = True
+        self._syncs, self._has_synced = True, False
         self._handles: list[Any] = []
         self._wrapping = FunctionPatch()
         self._machine = MachineClocks()
@@ -128,6 +128,7 @@ class RankFigures:
         self._began = now
         self._facts.see_step(root)
         self._syncs = not is_replica or bool(root.require_backward_grad_sync)
+        self._has_synced |= is_replica and self._syncs
         self._settle(wait=False)
         if self._sample is not None:
             self._samples.spend(self._sample.spent)
@@ -256,6 +257,8 @@ class RankFigures:
     def _after_update(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         self._num_updates += 1
         self._facts.num_unsynced += not self._syncs
+        self._facts.num_synced_too_early += self._has_synced and not self._syncs
+        self._has_synced = False
         self._updated_at = time.perf_counter()
 
     @guarded

@@ -131,10 +131,10 @@ class AnatomyFacts:
         self._trained += [p for _, p in names.parameters() if p.requires_grad]
         self.is_changed = True
 
-    def count_forward(self, training: bool, grad: bool) -> None:
+    def count_forward(self, training: bool, grad: bool, *, is_frozen: bool = False) -> None:
         self._since_backward += training and grad
         if grad:  # a teacher in evaluation mode next to it leaves a student in training
-            self._is_training = training or self._since_backward > 0
+            self._is_training = training or is_frozen or self._since_backward > 0
         count = self._forwards[training, grad] = self._forwards[training, grad] + 1
         if count == 1:
             self.is_changed = True

@@ -135,7 +135,7 @@ class Vitals:
         now = time.perf_counter()
         self._end_step()
         training, grad = root.training, torch.is_grad_enabled()
-        self._facts.count_forward(training, grad)
+        self._facts.count_forward(training, grad, is_frozen=_is_frozen(root))
         self._onlookers.see(root, grad)
         trains = training and grad and (mode is ModeKeys.TRAIN or mode is ModeKeys.GLOBAL)
         batch = _first_tensor(given)
@@ -187,7 +187,7 @@ class Vitals:
     def join(self, root: nn.Module) -> None:
         """A further call of a model within the step."""
         grad = torch.is_grad_enabled()
-        self._facts.count_forward(root.training, grad)
+        self._facts.count_forward(root.training, grad, is_frozen=_is_frozen(root))
         self._onlookers.see(root, grad)
         self._see_evaluated(root, grad)
 
@@ -379,6 +379,11 @@ class _StepTimes:
                 found["samples_per_second"] = self._num_samples / max(self._seconds, 1e-9)
             self._seconds, self._num_steps, self._num_samples = 0.0, 0, 0
         return found
+
+
+def _is_frozen(root: nn.Module) -> bool:
+    """A part of what is trained, of which nothing is: evaluation mode is its proper one."""
+    return not any(each.requires_grad for each in root.parameters())
 
 
 def _first_tensor(given: tuple[Any, ...]) -> Tensor | None:

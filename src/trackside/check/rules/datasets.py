@@ -14,6 +14,7 @@ _FOR_TRAINING = re.compile(r"train|aug|transform", re.IGNORECASE)
 _MADE_UP = re.compile(r"rand|normal|standard_normal|uniform|arange|linspace|permutation|choice")
 _DRAWS = ("torch.randint", "torch.rand")
 _NOISES = ("randn", "randn_like", "normal", "standard_normal")
+_AT_RANDOM = re.compile(r"(^|\.)random\.|^torch\.(rand|normal|bernoulli|multinomial)|(^|\.)_?rng\.")
 _A_LOSS = re.compile(r"loss|criterion|^mse$|^l1$|^huber$", re.IGNORECASE)
 _VARY = (Kind.TENSOR, Kind.LOADER, Kind.DATASET)
 
@@ -58,6 +59,37 @@ def copied_into_workers(trace: Trace) -> Iterator[Remark]:
                     f"self.{name} is copied into the loader's workers with its seed: they draw "
                     "the same random numbers in every epoch, and each worker the same.",
                 )
+
+
+def kept_as_drawn(trace: Trace) -> Iterator[Remark]:
+    """`__getitem__` draws at random and keeps every result, by a decorator that caches."""
+    for path, method in _methods(trace, "__getitem__"):
+        draws = [each for each in ast.walk(method) if _draws_at_random(each)]
+        caches = [each for each in method.decorator_list if _caches_all(each)]
+        if draws and caches:
+            yield Remark(
+                path,
+                caches[0].lineno,
+                "__getitem__ draws at random, and its results are kept: a sample is the same in "
+                "every epoch.",
+            )
+
+
+def _draws_at_random(node: ast.AST) -> bool:
+    """A call such as torch.randn, numpy.random.normal, random.random, or rng.normal."""
+    if not isinstance(node, ast.Call):
+        return False
+    name = ast.unparse(node.func)
+    return bool(_AT_RANDOM.search(name)) and _last_name(node.func) not in _GENERATORS
+
+
+def _caches_all(decorator: ast.expr) -> bool:
+    """functools.cache, or lru_cache without a limit; a small one forgets before the next epoch."""
+    match decorator:
+        case ast.Call(func=func) if _last_name(func) == "lru_cache":
+            given = [*decorator.args, *(each.value for each in decorator.keywords)]
+            return any(isinstance(each, ast.Constant) and each.value is None for each in given)
+    return _last_name(decorator) == "cache"
 
 
 def _copies_data(loader: Value) -> bool:
@@ -420,6 +452,11 @@ JOINED = (
         "AugmentedAlike",
         "Draw from torch or numpy.random, which torch seeds anew in each worker and epoch.",
         copied_into_workers,
+    ),
+    ScriptRule(
+        "AugmentedAlike",
+        "Cache what is read or decoded, and draw the random change anew each time.",
+        kept_as_drawn,
     ),
     ScriptRule("SamplesNeverDrawn", "Return the number of samples.", counted_in_batches),
     ScriptRule(

@@ -2,6 +2,7 @@
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator
 
 from trackside.check.remark import Remark, ScriptRule, at
@@ -39,13 +40,14 @@ def workers_seeded_alike(trace: Trace) -> Iterator[Remark]:
     """A worker_init_fn whose seed is a constant, or the number of the worker alone."""
     for path, tree in trace.trees:
         functions = {f.name: f for f in ast.walk(tree) if isinstance(f, ast.FunctionDef)}
+        constants = _constants(tree)
         for call in _calls(tree, "DataLoader"):
             given = {each.arg: each.value for each in call.keywords}
             function = functions.get(_name(given.get("worker_init_fn")))
             if function is None or not _draws(tree, function):
                 continue
             for seed in (each for name in _SEEDS for each in _calls(function, name)):
-                used = {*map(_name, ast.walk(ast.Tuple(seed.args)))} - {""}
+                used = {*map(_name, ast.walk(ast.Tuple(seed.args)))} - {"", *constants}
                 own = {each.arg for each in function.args.args}
                 is_known = not any(isinstance(n, ast.Call) for a in seed.args for n in ast.walk(a))
                 if seed.args and is_known and used <= own and not (used and _persists(given)):
@@ -246,6 +248,24 @@ def _draws(tree: ast.AST, but: ast.FunctionDef) -> bool:
         for node in ast.walk(tree)
         if id(node) not in inside
     )
+
+
+def _constants(tree: ast.Module) -> set[str]:
+    """Names that the file gives a value once, outside of functions, and that value is constant."""
+    named = Counter(
+        each.id
+        for each in ast.walk(tree)
+        if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
+    )
+    found: set[str] = set()
+    for node in tree.body:
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant()):
+                found.add(name)
+            case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values)):
+                pairs = zip(names, values, strict=False)
+                found |= {_name(n) for n, value in pairs if isinstance(value, ast.Constant)}
+    return {name for name in found if named[name] == 1}
 
 
 def _persists(given: dict[str | None, ast.expr]) -> bool:

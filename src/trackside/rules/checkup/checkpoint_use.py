@@ -107,8 +107,9 @@ class StateNotRestored(VitalsRule):
 
     Fires when a script loads a file in a folder to which it saves such states itself, or one of an
     earlier job that trained by the same script on the same data, restores the model, trains on, and
-    never gives the state to an object that it uses. Weights of another training, and files that are
-    loaded for evaluation only, are not reported.
+    never gives the state to an object that it uses. An optimizer that is given its state and makes
+    no step since, because another one was made in its place, is not used. Weights of another
+    training, and files that are loaded for evaluation only, are not reported.
     """
 
     kind = Kind.CAUSE
@@ -122,7 +123,8 @@ class StateNotRestored(VitalsRule):
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         for load, later in _resumptions(vitals):
-            restored = {each.what for each in later}
+            restored = {each.what for each in later if not each.is_idle}
+            is_replaced = any(each.is_idle for each in later)
             lost = [
                 kind
                 for kind in _RESTORED
@@ -130,10 +132,16 @@ class StateNotRestored(VitalsRule):
             ]
             if lost and "model" in restored:
                 named = ", ".join(_RESTORED[kind] for kind in lost)
+                why = ""
+                if is_replaced and "optimizer" in lost:
+                    why = (
+                        " The optimizer that was given its state has made no step: another one, "
+                        "made later, updates the weights, and begins anew."
+                    )
                 yield Sign(
                     max(load.step, 0),
                     f"{load.path} holds the state of: {named}. It was loaded, the model got its "
-                    "weights, and training goes on without that state.",
+                    f"weights, and training goes on without that state.{why}",
                     tensor=lost[0],
                     value=float(len(lost)),
                     threshold=0.0,

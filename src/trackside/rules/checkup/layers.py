@@ -157,7 +157,9 @@ class FadingGradient(VitalsRule):
     of all weight matrices, relative to the weights' norm, are below `share` of that of the last
     one, and one of these holds: the loss has not fallen by a third; it has fallen only from where
     the first updates had driven it; or it stayed up for a tenth of the training before it fell.
-    Queries and keys of attention alone have small gradients at the start of every training.
+    Queries and keys of attention alone have small gradients at the start of every training. Where
+    frozen matrices lie between trained ones, as beside adapters, the rule is silent: the trained
+    ones are no chain of layers.
     """
 
     kind = Kind.CAUSE
@@ -179,6 +181,8 @@ class FadingGradient(VitalsRule):
         ]
         relative = {name: _relative(vitals, name, self.num_steps) for name in chain}
         known = {name: value for name, value in relative.items() if math.isfinite(value)}
+        if _is_interleaved(vitals.anatomy):
+            return
         if len(known) < _FEWEST_LAYERS or not vitals.is_settled or vitals.last_step < SHORT_RUN:
             return
         is_better = vitals.fall > _FALLEN and vitals.late_loss < (1 - _FALLEN) * vitals.first_loss
@@ -199,6 +203,13 @@ class FadingGradient(VitalsRule):
                 value=known[faded[0]] / last,
                 threshold=self.share,
             )
+
+
+def _is_interleaved(anatomy: Anatomy) -> bool:
+    """Whether frozen matrices lie between the first and the last trained one."""
+    kinds = [p.requires_grad for p in anatomy.parameters if is_matrix(p.shape)]
+    trained = [place for place, is_trained in enumerate(kinds) if is_trained]
+    return bool(trained) and not all(kinds[trained[0] : trained[-1]])
 
 
 @dataclass

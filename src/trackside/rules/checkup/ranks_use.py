@@ -21,6 +21,7 @@ from trackside.rules.saved.replicas import (
     groups_apart,
     groups_called_past,
     groups_never_synced,
+    groups_synced_too_early,
     is_parameter,
     odd_ones,
     other_gradients,
@@ -55,6 +56,11 @@ _NO_DDP = (
 _NO_SYNC = (
     "every update uses gradients of a forward under no_sync, so they are never averaged and each "
     "rank trains alone; leave the last small batch of each update outside of no_sync"
+)
+_TOO_EARLY = (
+    "in every update DDP averages the gradients of an earlier forward, and the last one is under "
+    "no_sync, so its gradients, and those in between, are never averaged; leave the last small "
+    "batch of each update outside of no_sync instead of the first"
 )
 _CLOCKS = (
     *("clock_seconds", "own_seconds", "data_seconds", "cpu_seconds"),
@@ -107,7 +113,8 @@ class ReplicasDiffer(VitalsRule):
     Fires when hashes of a parameter differ between ranks that are meant to be replicas: those of
     one DistributedDataParallel, those that call the module inside it instead, and, at the end,
     those that split the data by a DistributedSampler or make every update under no_sync, and
-    exchanged nothing. Names the first tensor and rank, and the cause where what the ranks did shows
+    exchanged nothing, or make every update after a last forward under no_sync and an earlier one
+    outside of it. Names the first tensor and rank, and the cause where what the ranks did shows
     it. Left alone are shards, different models, other updates under no_sync, join, communication
     hooks, buffers, and ranks that average their weights now and then (local SGD). If the ranks run
     on different kinds of devices, a difference without a visible cause is not reported.
@@ -133,6 +140,8 @@ class ReplicasDiffer(VitalsRule):
             yield from _alone(group, _PAST_DDP)
         for group in groups_never_synced(ranks) if vitals.is_all else ():
             yield from _alone(group, _NO_SYNC)
+        for group in groups_synced_too_early(ranks):
+            yield from _alone(group, _TOO_EARLY)
         if vitals.is_all and _is_data_split(vitals):
             for group in groups_apart(ranks):
                 yield from _alone(group, _NO_DDP)

@@ -80,8 +80,8 @@ class AugmentedAlike(VitalsRule):
 
     Fires when `__getitem__` of a data set makes a generator with a constant seed for each sample,
     or draws from one that the data set has made with a seed while workers of the loader, which are
-    started anew for each pass, get a copy of it; and there were at least `num_passes` passes of
-    training.
+    started anew for each pass, get a copy of it, or draws and keeps every result in a cache; and
+    there were at least `num_passes` passes of training.
     """
 
     kind = Kind.MISTAKE

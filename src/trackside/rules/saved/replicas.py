@@ -84,6 +84,18 @@ def groups_never_synced(workers: Workers) -> list[Workers]:
     return [workers] if is_so and is_quiet else []
 
 
+def groups_synced_too_early(workers: Workers) -> list[Workers]:
+    """All ranks, if each makes every update after forwards of DDP of which an earlier one averages
+    gradients, and the last does not."""
+    facts = [worker.facts for worker in workers]
+    is_so = len(workers) > 1 and all(
+        each.num_called and each.num_synced_too_early == each.num_updates >= ENOUGH_APART
+        for each in facts
+    )
+    is_plain = not any(each.is_sharded or each.has_hook or each.joins for each in facts)
+    return [workers] if is_so and is_plain else []
+
+
 def averaged_groups(workers: Workers) -> list[Workers]:
     """All ranks, if their gradients are averaged without DDP: each update used gradients of one
     norm, of different data."""
