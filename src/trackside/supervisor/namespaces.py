@@ -26,6 +26,7 @@ from trackside.system.linux_calls import (
     make_read_only,
     map_ids,
     mount,
+    mount_point,
     unshare,
     write,
 )
@@ -86,7 +87,7 @@ def arrange(
         place = os.path.realpath(target)
         if place in taken:
             _cover_with_view(os.path.dirname(place), stage, without=os.path.basename(place))
-            taken.remove(place)
+            taken = {each for each in taken if not f"{each}/".startswith(f"{place}/")}
         _provide(place, stage, owner)
         if show is None or not show(target, source, place):
             bind(f"/proc/self/fd/{source}", place)
@@ -148,19 +149,12 @@ def _mount_points_around() -> set[str]:
 
     A mount over a folder of that job would disappear when the job ends and its folder is removed.
     """
-    mounts = [line.split() for line in process_table.read("/proc/self/mountinfo").splitlines()]
+    mounts = process_table.read("/proc/self/mountinfo").splitlines()
     mark = process_table.MOUNT_PREFIX.encode()
-    sources = [fields[fields.index(b"-") + 2] for fields in mounts]
+    sources = [line.partition(b" - ")[2].split()[1] for line in mounts]
     if sum(source.startswith(mark) for source in sources) < 2:  # one is ours
         return set()
-    return {_unescaped(fields[4]) for fields in mounts} - {"/"}
-
-
-def _unescaped(path: bytes) -> str:
-    """The kernel writes blanks, tabs, line ends and backslashes in octal."""
-    for code in (b"040", b"011", b"012", b"134"):
-        path = path.replace(b"\\" + code, bytes([int(code, 8)]))
-    return os.fsdecode(path)
+    return set(map(mount_point, mounts)) - {"/"}
 
 
 def _cover_with_view(folder: str, stage: str, *, without: str = "") -> None:
