@@ -793,8 +793,8 @@ def test_a_sandbox_in_a_sandbox_keeps_its_folders_when_the_other_ones_are_gone(
     run(kind, outer)
     for folder in (outer.ml, tmp_path / "1", outer.folder / "stage"):
         shutil.rmtree(folder)
+    outer.ml.mkdir()  # another one; for `make_plan`
     (inner.ml / "go").touch()
     assert wait(inner) == Exited(0), inner.log.read_text()
-    outer.ml.mkdir()
     for folder in (inner.ml, inner.ml / "model", mounts[1][targets[0]], mounts[1][targets[2]]):
         assert (folder / "result").exists(), folder
