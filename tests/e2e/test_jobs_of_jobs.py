@@ -32,6 +32,8 @@ INNER = """
 import os, time
 open({begun!r}, "w").close()
 while not os.path.exists({go!r}): time.sleep(0.01)
+ml = os.environ.get("SAGEMAKER_BASE_DIR", "/opt/ml")
+with open(ml + "/model/result.txt", "w") as file: file.write("from inside")
 print("inner done", flush=True)
 """
 FOREVER = "\ntime.sleep(600)\n"
@@ -70,6 +72,7 @@ def see_it_end(machine: Machine) -> None:
     assert history.attempt == 1
     assert job.supervisor_pid() == pid, "nobody had to start it again"
     assert "inner done" in job.lines()
+    assert job.model() == {"result.txt": b"from inside"}
 
 
 @pytest.mark.parametrize("way", WAYS)

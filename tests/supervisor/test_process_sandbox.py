@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import pwd
 import shutil
 import signal
@@ -758,3 +759,42 @@ def test_the_end_of_a_killed_init_spares_jobs_of_the_script(kind: str, make_plan
 def test_another_user_cannot_hide_as_a_job(kind: str, make_plan: MakePlan) -> None:
     said = run(kind, starting(make_plan(), [KEEPER, HIDDEN]))
     assert are_alive(said) == [True, False]
+
+
+@pytest.mark.parametrize("kind", NAMESPACED)
+def test_a_sandbox_in_a_sandbox_keeps_its_folders_when_the_other_ones_are_gone(
+    kind: str, make_plan: MakePlan, tmp_path: Path
+) -> None:
+    """Of the same targets, one of them below /opt/ml."""
+    targets = "/opt/ml/checkpoints", "/opt/ml/model/a", "/opt/of-a-test"
+    mounts = [
+        {target: tmp_path / str(number) / target[1:] for target in targets} for number in "12"
+    ]
+    for folder in [*mounts[0].values(), *mounts[1].values()]:
+        folder.mkdir(parents=True)
+    program = """
+        import os, time
+        while not os.path.exists("/opt/ml/go"): time.sleep(0.01)
+        for place in ("/opt/ml", "/opt/ml/model", "/opt/ml/checkpoints", "/opt/of-a-test"):
+            open(place + "/result", "w").close()
+    """
+    inner = make_plan(program, mounts=mounts[1])
+    (inner.ml / "model").mkdir()
+    outer = make_plan(
+        f"""
+        import pickle, sys
+        sys.path[:0] = {[path for path in sys.path if path]!r}
+        from trackside.supervisor.process_sandbox import ProcessSandbox
+        ProcessSandbox({kind!r}).start(pickle.loads({pickle.dumps(inner)!r}))
+        """,
+        mounts=mounts[0],
+    )
+    (outer.ml / "model").mkdir()
+    run(kind, outer)
+    for folder in (outer.ml, tmp_path / "1", outer.folder / "stage"):
+        shutil.rmtree(folder)
+    outer.ml.mkdir()  # another one; for `make_plan`
+    (inner.ml / "go").touch()
+    assert wait(inner) == Exited(0), inner.log.read_text()
+    for folder in (inner.ml, inner.ml / "model", mounts[1][targets[0]], mounts[1][targets[2]]):
+        assert (folder / "result").exists(), folder

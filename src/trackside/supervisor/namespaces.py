@@ -26,6 +26,7 @@ from trackside.system.linux_calls import (
     make_read_only,
     map_ids,
     mount,
+    mount_point,
     unshare,
     write,
 )
@@ -81,8 +82,12 @@ def arrange(
     before = os.umask(0o022)
     # Sources are opened before anything is mounted over: a mount may hide the path of the next one.
     sources = [(target, os.open(source, os.O_PATH)) for target, source in mounts]
+    taken = _mount_points_around()
     for target, source in sorted(sources):  # a folder before what is mounted inside it
         place = os.path.realpath(target)
+        if place in taken:
+            _cover_with_view(os.path.dirname(place), stage, without=os.path.basename(place))
+            taken = {each for each in taken if not f"{each}/".startswith(f"{place}/")}
         _provide(place, stage, owner)
         if show is None or not show(target, source, place):
             bind(f"/proc/self/fd/{source}", place)
@@ -139,11 +144,27 @@ def _provide(place: str, stage: str, owner: int | None) -> None:
     os.makedirs(place, exist_ok=True)
 
 
-def _cover_with_view(folder: str, stage: str) -> None:
-    """Mount over a folder a new one with the same entries, each bound to the real one."""
+def _mount_points_around() -> set[str]:
+    """If this sandbox is started from inside another one: where that has mounts.
+
+    A mount over a folder of that job would disappear when the job ends and its folder is removed.
+    """
+    mounts = process_table.read("/proc/self/mountinfo").splitlines()
+    mark = process_table.MOUNT_PREFIX.encode()
+    sources = [line.partition(b" - ")[2].split()[1] for line in mounts]
+    if sum(source.startswith(mark) for source in sources) < 2:  # one is ours
+        return set()
+    return set(map(mount_point, mounts)) - {"/"}
+
+
+def _cover_with_view(folder: str, stage: str, *, without: str = "") -> None:
+    """Mount over a folder a new one with the same entries, each bound to the real one, but for
+    `without`."""
     view = f"{stage}/view-{len(os.listdir(stage))}"
     os.mkdir(view)
     for entry in os.scandir(folder):
+        if entry.name == without:
+            continue
         copy = f"{view}/{entry.name}"
         if entry.is_symlink():
             os.symlink(os.readlink(entry.path), copy)

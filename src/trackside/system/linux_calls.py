@@ -73,10 +73,15 @@ def bind(source: str, target: str) -> None:
     mount(source, target, flags=MS_BIND | MS_REC)
 
 
+def mount_point(line: bytes) -> str:
+    """Of a line of `mountinfo`, where the kernel writes blanks in octal."""
+    return os.fsdecode(line.split()[4].decode("unicode_escape").encode("latin-1"))
+
+
 def make_read_only(place: str) -> None:
     """Everything mounted at `place` or below; a user namespace must repeat the existing flags."""
     for line in process_table.read("/proc/self/mountinfo").splitlines():
-        point = os.fsdecode(line.split()[4].decode("unicode_escape").encode("latin-1"))
+        point = mount_point(line)
         if point == place or point.startswith(place.rstrip("/") + "/"):
             found = os.statvfs(point).f_flag
             kept = found & _KEPT_FLAGS | (_MS_RELATIME if found & _ST_RELATIME else 0)
