@@ -1332,6 +1332,15 @@ def test_a_mistake_is_known_in_another_guise(guise, tmp_path):
 
 
 HEALTHY: dict[str, dict[str, Any]] = {
+    "adapters in a copy of a model that was trained before": {
+        "anatomy": model(
+            parameters=[
+                {**parameters()[0], "name": f"Net_a.{name}", "optimizer": index}
+                for name, index in (("weight", 0), ("lora_A", 1), ("lora_B", 1))
+            ],
+            optimizers=[*optimizer(), {**optimizer()[0], "index": 1}],
+        )
+    },
     "two optimizers, of which the one clears what the other leaves": {
         "vitals": {
             "leftover_gradients": lambda step: step % 2,

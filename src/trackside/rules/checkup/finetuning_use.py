@@ -432,7 +432,9 @@ class BaseNotFrozen(VitalsRule):
         anatomy = vitals.anatomy
         factors = [each for each in _adapters(anatomy) if each.is_trained]
         homes = {_home(each.name) for each in factors}
-        bases = [p for p in anatomy.parameters if _is_base(p, homes)]
+        # The script may also train the base before, as a model of the same name.
+        held = {each.optimizer for each in factors}
+        bases = [p for p in anatomy.parameters if p.optimizer in held and _is_base(p, homes)]
         if bases and len(bases) == len(homes):
             share = sum(p.numel for p in bases) / sum(p.numel for p in (*bases, *factors))
             yield _sign(
