@@ -721,6 +721,10 @@ def starting(plan: SandboxPlan, starts: list[str], then: str = "") -> SandboxPla
     return replace(plan, command=[sys.executable, "-S", "-u", "-c", program])
 
 
+def whole_line(text: str) -> str:
+    return text.strip() if text.endswith("\n") else ""
+
+
 def are_alive(pids: str) -> list[bool]:
     return [process_table.started(int(pid)) is not None for pid in pids.split()]
 
@@ -737,7 +741,7 @@ def test_the_end_spares_jobs_of_the_script_and_nothing_else(kind: str, make_plan
 def test_a_kill_spares_jobs_of_the_script_and_nothing_else(kind: str, make_plan: MakePlan) -> None:
     plan = starting(make_plan(), [KEEPER, PLAIN], "time.sleep(600)")
     ProcessSandbox(kind).start(plan)
-    said = until(lambda: plan.log.read_text().strip())
+    said = until(lambda: whole_line(plan.log.read_text()))
     ProcessSandbox().signal(plan, signal.SIGKILL)
     assert wait(plan) == Exited(-signal.SIGKILL)
     assert are_alive(said) == [True, False]
@@ -748,7 +752,7 @@ def test_a_kill_spares_jobs_of_the_script_and_nothing_else(kind: str, make_plan:
 def test_the_end_of_a_killed_init_spares_jobs_of_the_script(kind: str, make_plan: MakePlan) -> None:
     plan = starting(make_plan(), [KEEPER, PLAIN], "time.sleep(600)")
     ProcessSandbox(kind).start(plan)
-    said = until(lambda: plan.log.read_text().strip())
+    said = until(lambda: whole_line(plan.log.read_text()))
     os.kill(process_of(plan, "init"), signal.SIGKILL)
     assert isinstance(wait(plan), Lost)
     assert are_alive(said) == [True, False]
