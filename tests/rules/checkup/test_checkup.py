@@ -20,6 +20,7 @@ from trackside.rules.checkup.loss_use import OutputRangeTooNarrow
 from trackside.rules.checkup.model_design import FrozenByMistake
 from trackside.rules.checkup.model_outputs import TemperatureTooHigh
 from trackside.rules.checkup.modes_use import EvaluationInTrainingMode
+from trackside.rules.checkup.objective_use import GeneratorLabelsSwapped
 from trackside.rules.checkup.onlooker_use import TargetNetworkFixed
 from trackside.rules.checkup.optimizing import OptimizerOfAnotherModel, ParametersNotOptimized
 from trackside.rules.checkup.outcomes import LossRising, NothingLearnt, Overfitting
@@ -221,6 +222,14 @@ RIVALS = model(
     optimizers=[*optimizer(), {**optimizer()[0], "index": 1}],
     losses=loss_facts("binary_cross_entropy_with_logits"),
 )
+
+
+def rivals(steps_of_round: int) -> dict[str, Any]:
+    """Two of which each loss, or sum of losses, has a step of its own."""
+    both = [{**each, "num_steps": STEPS // steps_of_round} for each in RIVALS["optimizers"]]
+    return {**RIVALS, "optimizers": [{**each, "last_step": STEPS - 1} for each in both]}
+
+
 TARGET_NETWORK = {
     "name": "target_net",
     "type": "Net",
@@ -1461,6 +1470,19 @@ HEALTHY: dict[str, dict[str, Any]] = {
         "anatomy": RIVALS,
         "vitals": {f"loss_term/{number}.binary_cross_entropy": 0.69 for number in range(3)},
     },
+    "a discriminator that wins, whose steps alone are sampled late": {
+        "anatomy": rivals(steps_of_round=2),
+        "vitals": {
+            "loss_term/0.binary_cross_entropy": lambda step: (
+                0.01 if step % 2 == 0 else 5.0 if step < 50 else None
+            ),
+            "loss_term/1.binary_cross_entropy": lambda step: 0.01 if step % 2 == 0 else None,
+        },
+    },
+    "rivals that take turns, each loss with a step of its own": {
+        "anatomy": rivals(steps_of_round=3),
+        "vitals": {"loss_term/0.binary_cross_entropy": lambda step: 4.0 if step % 6 == 2 else 0.05},
+    },
     "a target network that is updated": {
         "anatomy": model(onlookers=[{**TARGET_NETWORK, "is_changed": True}])
     },
@@ -2188,6 +2210,14 @@ def test_a_rate_that_warms_up_from_zero_and_ends_at_zero_is_healthy(tmp_path):
         return step / 100 if step < 100 else (STEPS - 1 - step) / 200
 
     assert found(Checkup(), tmp_path, vitals={"learning_rate/0": rate}) == []
+
+
+def test_a_generator_with_the_labels_of_fakes_is_found_where_each_loss_has_a_step(tmp_path):
+    vitals = {"loss_term/0.binary_cross_entropy": lambda step: 0.9 if step < 150 else 0.05}
+    (finding,) = found(
+        GeneratorLabelsSwapped(), tmp_path, anatomy=rivals(steps_of_round=3), vitals=vitals
+    )
+    assert finding.value == pytest.approx(0.15)
 
 
 def test_a_target_that_may_be_updated_later_is_not_judged_before_the_end(tmp_path):
