@@ -2188,6 +2188,42 @@ def test_gradients_of_adapters_within_a_frozen_base_do_not_fade(tmp_path):
     assert found(FadingGradient(), tmp_path / "adapted", **adapted) == []
 
 
+def test_the_top_of_a_frozen_base_has_no_first_layers(tmp_path):
+    named = [{**parameters()[0], "name": f"Net_{n}.weight"} for n in "abc"]
+    frozen = [{**each, "name": f"Net_base{n}.weight", **LEFT_OUT} for n, each in enumerate(named)]
+    rest = {
+        **WRONG["FadingGradient"],
+        "gradients": lambda name, step: (
+            (0.0, 0.0)
+            if name.startswith("base")
+            else WRONG["FadingGradient"]["gradients"](name, step)
+        ),
+    }
+    top = {**rest, "anatomy": model(parameters=[*frozen, *named])}
+    bottom = {**rest, "anatomy": model(parameters=[*named, *frozen])}
+    assert found(FadingGradient(), tmp_path / "top", **top) == []
+    assert [each.rule for each in found(FadingGradient(), tmp_path / "bottom", **bottom)]
+
+
+@pytest.mark.parametrize("names", ["q_proj k_proj v_proj", "query key value", "wq wk wv"])
+def test_gradients_of_queries_and_keys_are_small_at_the_start(names, tmp_path):
+    likening = names.split()[:2]
+
+    def fading(*places: str) -> dict[str, Any]:
+        first = {f"Net_{place}.weight" for place in places[:2]}
+        named = [{**parameters()[0], "name": f"Net_{place}.weight"} for place in places]
+        return {
+            **WRONG["FadingGradient"],
+            "anatomy": model(parameters=named),
+            "gradients": lambda name, step: (1e-6 if f"Net_{name}" in first else 1.0, 1e-9),
+        }
+
+    attention = [f"a.{name}" for name in names.split()] + ["a.out", "ff.0", "ff.1", "head", "last"]
+    assert found(FadingGradient(), tmp_path / "attention", **fading(*attention)) == []
+    layers = [*(f"a.{name}" for name in likening), "b", "c", "d", "e", "head", "last"]
+    assert found(FadingGradient(), tmp_path / "layers", **fading(*layers))
+
+
 def test_the_gradient_of_a_table_that_is_checked_up_is_small_by_nature(tmp_path):
     wrong = WRONG["FadingGradient"]
     modules = [{"name": "a", "type": "Embedding"}, *({"name": n, "type": "Linear"} for n in "bc")]
