@@ -1310,6 +1310,28 @@ GUISES: dict[str, tuple[str, dict[str, Any]]] = {
             "loss": lambda step: 2.3 if step < 40 else 0.3,
         },
     ),
+    "adapters that are made, given to the optimizer, and not put into the model": (
+        "OptimizerOfAnotherModel",
+        {
+            "anatomy": model(
+                parameters=parameters(a={"optimizer": None, "requires_grad": False}),
+                optimizers=optimizer(num_parameters=9),
+            ),
+            "vitals": {"gradient_missing": 8},
+            "loss": flat,
+        },
+    ),
+    "a frozen base, and gradients that others of the optimizer have now and then": (
+        "FrozenByMistake",
+        {
+            "anatomy": model(
+                parameters=parameters(a={"optimizer": None, "requires_grad": False}),
+                optimizers=optimizer(num_parameters=9),
+            ),
+            "vitals": {"gradient_missing": lambda step: 8 if step % 2 else 0},
+            "loss": flat,
+        },
+    ),
     "a gradient that fades, and a loss that falls late": (
         "FadingGradient",
         {**FADING, "loss": lambda step: 2.3 if step < 50 else 0.5},
