@@ -279,6 +279,12 @@ class Noisy(Dataset):
         return self.rng.normal(size=4)
 noisy = DataLoader(Noisy(), num_workers={})
 """
+RETURNS = """
+log_probs, g, returns = [], 0.0, []
+for {}:
+    g = {} + 0.99 * g
+    returns.append(g)
+"""
 PAIRS = {
     "CopyNotMade": [
         (
@@ -718,7 +724,16 @@ PAIRS = {
         (
             "values, returns = torch.rand(9), torch.rand(9)\nadvantage = values - returns\n",
             "values, returns = torch.rand(9), torch.rand(9)\nadvantage = returns - values\n",
-        )
+        ),
+        (RETURNS.format("r in rewards", "r"), RETURNS.format("r in reversed(rewards)", "r")),
+        (
+            RETURNS.format("t in range(len(rewards))", "rewards[t]"),
+            RETURNS.format("t in range(len(rewards) - 1, -1, -1)", "rewards[t]"),
+        ),
+        (
+            RETURNS.format("r, logp in zip(rewards, log_probs)", "r"),
+            RETURNS.format("r, g in zip(rewards, next_values)", "r"),
+        ),
     ],
     "EpisodeEndIgnored": [
         (TARGET.format("net(n).max(1)[0]"), TARGET.format("(1 - done) * net(n).max(1)[0]")),
