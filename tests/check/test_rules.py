@@ -285,6 +285,13 @@ for {}:
     g = {} + 0.99 * g
     returns.append(g)
 """
+GRAPH = """
+x, edge_index, y = make_graph()
+order = torch.randperm(len(x))
+x, y = x[order], y[order]
+{}
+out = net(x, edge_index)
+"""
 PAIRS = {
     "CopyNotMade": [
         (
@@ -548,6 +555,15 @@ PAIRS = {
         ("model.requires_grad = False\n", "model.requires_grad_(False)\n"),
     ],
     "LabelsShuffledApart": [
+        (
+            GRAPH.format(""),
+            GRAPH.format(
+                "rank = torch.empty_like(order)\nrank[order] = torch.arange(len(order))\n"
+                "edge_index = rank[edge_index]"
+            ),
+        ),
+        (GRAPH.format(""), GRAPH.format("edge_index = nearest(x)")),
+        (GRAPH.format(""), GRAPH.format("").replace("net(x, edge_index)", "net(x)")),
         (
             KEPT_ROWS.format("model(xs)", "True", "i * n : (i + 1) * n"),
             KEPT_ROWS.format("model(xs)", "False", "i * n : (i + 1) * n"),

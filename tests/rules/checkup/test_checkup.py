@@ -1120,6 +1120,12 @@ GUISES: dict[str, tuple[str, dict[str, Any]]] = {
         "SamplesNeverDrawn",
         {"anatomy": remarked("SamplesNeverDrawn", loaders=[SAME_DATA])},
     ),
+    "nodes of a graph that are shuffled apart from its edges": (
+        "LabelsShuffledApart",
+        {
+            "anatomy": remarked("LabelsShuffledApart", "edge_index still has their old numbers."),
+        },
+    ),
     "inputs that are sorted apart from their labels": (
         "LabelsShuffledApart",
         {
