@@ -390,6 +390,28 @@ def test_a_model_that_only_looks_on_is_followed(tmp_path):
     assert changed["is_changed"]
 
 
+def test_a_target_that_is_called_before_the_trained_model_is_a_copy_of_it(tmp_path):
+    model, target, other, late = (nn.Linear(4, 2) for _ in range(4))
+    target.load_state_dict(model.state_dict())
+    late.load_state_dict(model.state_dict())
+    hooked = Onlookers(Failures(tmp_path))
+    for _ in range(3):
+        hooked.see(model, False)  # an action is chosen
+        hooked.see(target, False)
+        hooked.see(other, False)
+        hooked.see(model, True)
+        with torch.no_grad():
+            model.weight += 1
+        hooked.see(late, False)
+    found = {each["name"]: each for each in hooked.to_json()}
+    assert {name: each["is_copy"] for name, each in found.items()} == {
+        "model": False,
+        "target": True,
+        "other": False,
+        "late": True,
+    }
+
+
 @pytest.mark.parametrize("is_done_used", [True, False])
 def test_targets_at_the_end_of_an_episode_are_compared(tmp_path, is_done_used):
     model = nn.Linear(4, 1)

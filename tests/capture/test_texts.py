@@ -99,8 +99,17 @@ def test_defects_of_texts_are_counted(tmp_path):
     packed = labelled(torch.cat([rows(6, 6, width=6), rows(6, 6, width=6)], dim=1))
     text = facts_of(tmp_path / "p", small_model(), lambda: packed)
     assert (text.num_packed, text.num_separated) == (6, 0)
+    stream = labelled(torch.cat([rows(6, 6, start=())[:, :6], rows(6, 6, width=6)], dim=1))
+    assert facts_of(tmp_path / "s", small_model(), lambda: stream).num_packed == 6
     apart = {**packed, "position_ids": torch.arange(6).repeat(2, 2)}
     assert facts_of(tmp_path / "a", small_model(), lambda: apart).num_separated == 3
+
+
+def test_a_token_of_the_beginning_that_parts_a_text_begins_no_other(tmp_path):
+    """Question, token, answer: rows do not begin with it, and no text ends before it."""
+    parted = rows(9, 10, start=())
+    parted[:, 4] = BOS
+    assert facts_of(tmp_path / "t", small_model(), lambda: labelled(parted)).num_packed == 0
 
 
 def test_padding_on_the_left_counts_where_attention_reads_it(tmp_path):

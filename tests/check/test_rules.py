@@ -279,6 +279,19 @@ class Noisy(Dataset):
         return self.rng.normal(size=4)
 noisy = DataLoader(Noisy(), num_workers={})
 """
+RETURNS = """
+log_probs, g, returns = [], 0.0, []
+for {}:
+    g = {} + 0.99 * g
+    returns.append(g)
+"""
+GRAPH = """
+x, edge_index, y = make_graph()
+order = torch.randperm(len(x))
+x, y = x[order], y[order]
+{}
+out = net(x, edge_index)
+"""
 PAIRS = {
     "CopyNotMade": [
         (
@@ -543,6 +556,15 @@ PAIRS = {
     ],
     "LabelsShuffledApart": [
         (
+            GRAPH.format(""),
+            GRAPH.format(
+                "rank = torch.empty_like(order)\nrank[order] = torch.arange(len(order))\n"
+                "edge_index = rank[edge_index]"
+            ),
+        ),
+        (GRAPH.format(""), GRAPH.format("edge_index = nearest(x)")),
+        (GRAPH.format(""), GRAPH.format("").replace("net(x, edge_index)", "net(x)")),
+        (
             KEPT_ROWS.format("model(xs)", "True", "i * n : (i + 1) * n"),
             KEPT_ROWS.format("model(xs)", "False", "i * n : (i + 1) * n"),
         ),
@@ -718,7 +740,16 @@ PAIRS = {
         (
             "values, returns = torch.rand(9), torch.rand(9)\nadvantage = values - returns\n",
             "values, returns = torch.rand(9), torch.rand(9)\nadvantage = returns - values\n",
-        )
+        ),
+        (RETURNS.format("r in rewards", "r"), RETURNS.format("r in reversed(rewards)", "r")),
+        (
+            RETURNS.format("t in range(len(rewards))", "rewards[t]"),
+            RETURNS.format("t in range(len(rewards) - 1, -1, -1)", "rewards[t]"),
+        ),
+        (
+            RETURNS.format("r, logp in zip(rewards, log_probs)", "r"),
+            RETURNS.format("r, g in zip(rewards, next_values)", "r"),
+        ),
     ],
     "EpisodeEndIgnored": [
         (TARGET.format("net(n).max(1)[0]"), TARGET.format("(1 - done) * net(n).max(1)[0]")),

@@ -20,6 +20,7 @@ from trackside.rules.checkup.loss_use import OutputRangeTooNarrow
 from trackside.rules.checkup.model_design import FrozenByMistake
 from trackside.rules.checkup.model_outputs import TemperatureTooHigh
 from trackside.rules.checkup.modes_use import EvaluationInTrainingMode
+from trackside.rules.checkup.objective_use import GeneratorLabelsSwapped
 from trackside.rules.checkup.onlooker_use import TargetNetworkFixed
 from trackside.rules.checkup.optimizing import OptimizerOfAnotherModel, ParametersNotOptimized
 from trackside.rules.checkup.outcomes import LossRising, NothingLearnt, Overfitting
@@ -221,6 +222,14 @@ RIVALS = model(
     optimizers=[*optimizer(), {**optimizer()[0], "index": 1}],
     losses=loss_facts("binary_cross_entropy_with_logits"),
 )
+
+
+def rivals(steps_of_round: int) -> dict[str, Any]:
+    """Two of which each loss, or sum of losses, has a step of its own."""
+    both = [{**each, "num_steps": STEPS // steps_of_round} for each in RIVALS["optimizers"]]
+    return {**RIVALS, "optimizers": [{**each, "last_step": STEPS - 1} for each in both]}
+
+
 TARGET_NETWORK = {
     "name": "target_net",
     "type": "Net",
@@ -1111,6 +1120,12 @@ GUISES: dict[str, tuple[str, dict[str, Any]]] = {
         "SamplesNeverDrawn",
         {"anatomy": remarked("SamplesNeverDrawn", loaders=[SAME_DATA])},
     ),
+    "nodes of a graph that are shuffled apart from its edges": (
+        "LabelsShuffledApart",
+        {
+            "anatomy": remarked("LabelsShuffledApart", "edge_index still has their old numbers."),
+        },
+    ),
     "inputs that are sorted apart from their labels": (
         "LabelsShuffledApart",
         {
@@ -1301,6 +1316,28 @@ GUISES: dict[str, tuple[str, dict[str, Any]]] = {
             "loss": lambda step: 2.3 if step < 40 else 0.3,
         },
     ),
+    "adapters that are made, given to the optimizer, and not put into the model": (
+        "OptimizerOfAnotherModel",
+        {
+            "anatomy": model(
+                parameters=parameters(a={"optimizer": None, "requires_grad": False}),
+                optimizers=optimizer(num_parameters=9),
+            ),
+            "vitals": {"gradient_missing": 8},
+            "loss": flat,
+        },
+    ),
+    "a frozen base, and gradients that others of the optimizer have now and then": (
+        "FrozenByMistake",
+        {
+            "anatomy": model(
+                parameters=parameters(a={"optimizer": None, "requires_grad": False}),
+                optimizers=optimizer(num_parameters=9),
+            ),
+            "vitals": {"gradient_missing": lambda step: 8 if step % 2 else 0},
+            "loss": flat,
+        },
+    ),
     "a gradient that fades, and a loss that falls late": (
         "FadingGradient",
         {**FADING, "loss": lambda step: 2.3 if step < 50 else 0.5},
@@ -1460,6 +1497,19 @@ HEALTHY: dict[str, dict[str, Any]] = {
     "a generator and a discriminator that are opposed": {
         "anatomy": RIVALS,
         "vitals": {f"loss_term/{number}.binary_cross_entropy": 0.69 for number in range(3)},
+    },
+    "a discriminator that wins, whose steps alone are sampled late": {
+        "anatomy": rivals(steps_of_round=2),
+        "vitals": {
+            "loss_term/0.binary_cross_entropy": lambda step: (
+                0.01 if step % 2 == 0 else 5.0 if step < 50 else None
+            ),
+            "loss_term/1.binary_cross_entropy": lambda step: 0.01 if step % 2 == 0 else None,
+        },
+    },
+    "rivals that take turns, each loss with a step of its own": {
+        "anatomy": rivals(steps_of_round=3),
+        "vitals": {"loss_term/0.binary_cross_entropy": lambda step: 4.0 if step % 6 == 2 else 0.05},
     },
     "a target network that is updated": {
         "anatomy": model(onlookers=[{**TARGET_NETWORK, "is_changed": True}])
@@ -2166,6 +2216,42 @@ def test_gradients_of_adapters_within_a_frozen_base_do_not_fade(tmp_path):
     assert found(FadingGradient(), tmp_path / "adapted", **adapted) == []
 
 
+def test_the_top_of_a_frozen_base_has_no_first_layers(tmp_path):
+    named = [{**parameters()[0], "name": f"Net_{n}.weight"} for n in "abc"]
+    frozen = [{**each, "name": f"Net_base{n}.weight", **LEFT_OUT} for n, each in enumerate(named)]
+    rest = {
+        **WRONG["FadingGradient"],
+        "gradients": lambda name, step: (
+            (0.0, 0.0)
+            if name.startswith("base")
+            else WRONG["FadingGradient"]["gradients"](name, step)
+        ),
+    }
+    top = {**rest, "anatomy": model(parameters=[*frozen, *named])}
+    bottom = {**rest, "anatomy": model(parameters=[*named, *frozen])}
+    assert found(FadingGradient(), tmp_path / "top", **top) == []
+    assert [each.rule for each in found(FadingGradient(), tmp_path / "bottom", **bottom)]
+
+
+@pytest.mark.parametrize("names", ["q_proj k_proj v_proj", "query key value", "wq wk wv"])
+def test_gradients_of_queries_and_keys_are_small_at_the_start(names, tmp_path):
+    likening = names.split()[:2]
+
+    def fading(*places: str) -> dict[str, Any]:
+        first = {f"Net_{place}.weight" for place in places[:2]}
+        named = [{**parameters()[0], "name": f"Net_{place}.weight"} for place in places]
+        return {
+            **WRONG["FadingGradient"],
+            "anatomy": model(parameters=named),
+            "gradients": lambda name, step: (1e-6 if f"Net_{name}" in first else 1.0, 1e-9),
+        }
+
+    attention = [f"a.{name}" for name in names.split()] + ["a.out", "ff.0", "ff.1", "head", "last"]
+    assert found(FadingGradient(), tmp_path / "attention", **fading(*attention)) == []
+    layers = [*(f"a.{name}" for name in likening), "b", "c", "d", "e", "head", "last"]
+    assert found(FadingGradient(), tmp_path / "layers", **fading(*layers))
+
+
 def test_the_gradient_of_a_table_that_is_checked_up_is_small_by_nature(tmp_path):
     wrong = WRONG["FadingGradient"]
     modules = [{"name": "a", "type": "Embedding"}, *({"name": n, "type": "Linear"} for n in "bc")]
@@ -2188,6 +2274,14 @@ def test_a_rate_that_warms_up_from_zero_and_ends_at_zero_is_healthy(tmp_path):
         return step / 100 if step < 100 else (STEPS - 1 - step) / 200
 
     assert found(Checkup(), tmp_path, vitals={"learning_rate/0": rate}) == []
+
+
+def test_a_generator_with_the_labels_of_fakes_is_found_where_each_loss_has_a_step(tmp_path):
+    vitals = {"loss_term/0.binary_cross_entropy": lambda step: 0.9 if step < 150 else 0.05}
+    (finding,) = found(
+        GeneratorLabelsSwapped(), tmp_path, anatomy=rivals(steps_of_round=3), vitals=vitals
+    )
+    assert finding.value == pytest.approx(0.15)
 
 
 def test_a_target_that_may_be_updated_later_is_not_judged_before_the_end(tmp_path):

@@ -435,7 +435,8 @@ class OnlookerFacts:
     is_changed: bool = False
     """Whether they ever differed."""
     is_copy: bool = False
-    """At its first call it was equal to a model that is trained."""
+    """At its first call it was equal to a model that is trained, as that one was then or before
+    its first update."""
     drops: bool = False
     """It has dropout, which was active."""
     is_trained: bool = False

@@ -29,7 +29,7 @@ _MOST_NAME = 100
 class Onlooker:
     """One model, as long as it is only looked at."""
 
-    def __init__(self, root: nn.Module, twin: nn.Module | None) -> None:
+    def __init__(self, root: nn.Module, *, is_copy: bool) -> None:
         known = script_variables()
         names = [name for name, value in known.items() if value is root]
         self.facts: dict[str, Any] = {
@@ -39,10 +39,17 @@ class Onlooker:
             "num_evaluated": 0,
             "num_checked": 0,
             "is_changed": False,
-            "is_copy": twin is not None and torch.equal(_sample(root), _sample(twin)),
+            "is_copy": is_copy,
             "drops": False,
         }
         self._before: Tensor | None = None
+        self._shapes = _shapes(root)
+        self._first = _sample(root)
+
+    def see_trained(self, trained: nn.Module) -> None:
+        """Another model, before its first call with gradients, and so before it is updated."""
+        if not self.facts["is_copy"] and _shapes(trained) == self._shapes:
+            self.facts["is_copy"] = torch.equal(_sample(trained), self._first)
 
     def see(self, root: nn.Module) -> None:
         facts = self.facts
@@ -70,7 +77,8 @@ class Onlookers:
     def __init__(self, failures: Failures) -> None:
         self.failures = failures
         self._seen: weakref.WeakKeyDictionary[nn.Module, Onlooker] = weakref.WeakKeyDictionary()
-        self._trained: weakref.WeakSet[nn.Module] = weakref.WeakSet()
+        self._trained: weakref.WeakKeyDictionary[nn.Module, Tensor] = weakref.WeakKeyDictionary()
+        """With a few of their numbers before they were updated."""
         self._watched: weakref.WeakSet[nn.Module] = weakref.WeakSet()
         self._handles: list[Any] = []
 
@@ -97,10 +105,14 @@ class Onlookers:
     def see(self, root: nn.Module, grad: bool) -> None:
         """A call of a model, before it runs."""
         if grad and any(p.requires_grad for p in root.parameters()):
-            self._trained.add(root)
+            if root not in self._trained:
+                self._trained[root] = _sample(root)
+                for other, each in list(self._seen.items()):
+                    if other is not root:
+                        each.see_trained(root)
         elif root in self._seen or len(self._seen) < MOST:
             if root not in self._seen:
-                self._seen[root] = Onlooker(root, self._twin_of(root))
+                self._seen[root] = Onlooker(root, is_copy=self._is_copy(root))
             self._seen[root].see(root)
 
     def to_json(self) -> list[dict[str, Any]]:
@@ -112,16 +124,19 @@ class Onlookers:
             for root, each in list(self._seen.items())
         ]
 
-    def _twin_of(self, root: nn.Module) -> nn.Module | None:
-        shapes = [p.shape for p in root.parameters()]
-        return next(
-            (
-                each
-                for each in list(self._trained)
-                if each is not root and [p.shape for p in each.parameters()] == shapes
-            ),
-            None,
+    def _is_copy(self, root: nn.Module) -> bool:
+        """Of one that is trained, as it is or as it was before its first update: calls are seen
+        only once something is trained."""
+        shapes, now = _shapes(root), _sample(root)
+        return any(
+            torch.equal(now, begun) or torch.equal(now, _sample(each))
+            for each, begun in list(self._trained.items())
+            if each is not root and _shapes(each) == shapes
         )
+
+
+def _shapes(root: nn.Module) -> list[torch.Size]:
+    return [p.shape for p in root.parameters()]
 
 
 def _sample(root: nn.Module) -> Tensor:

@@ -262,7 +262,11 @@ class TextWatch:
         special = self._special
         assert special is not None
         if special.begins_texts:
-            return bool((text[2:] == special.bos).any())
+            begins = text == special.bos
+            # A row that begins otherwise was cut out of many; or the token stands between two
+            # parts of one text.
+            is_after_end = begins[1:] & np.isin(text[:-1], list(special.ends))
+            return bool(is_after_end.any() or (begins[:1].any() and begins[2:].any()))
         if special.turn is None or not is_full or text[0] == special.turn:
             return False
         # Turns of one talk begin alike; a row that begins and ends within one was cut out of many.

@@ -18,6 +18,8 @@ _DONE = re.compile(
     r"^(d|ds|dones?|terminals?|terminated|terms?|ends?|batch_dones?|done_batch|b_d)$"
 )
 _DISCOUNT = re.compile(r"gamma|discount", re.IGNORECASE)
+_TURNS = re.compile(r"reversed\(|::-1|\.reverse\(|\bflip(ud|lr)?\(|\.insert\(|appendleft|lfilter")
+"""What puts a list in the other order."""
 _CUT = re.compile(r"detach|no_grad|inference_mode|\.item\(|\.data\b|numpy|stop_grad")
 _MASK = re.compile(r"(^|_)(mask|segments?|segment_ids|seg_ids|doc_ids|document_ids)$")
 _SOFTMAXES = ("softmax", "log_softmax")
@@ -42,6 +44,62 @@ def advantage_reversed(trace: Trace) -> Iterator[Remark]:
                     node.lineno,
                     f"{name} is {left} less {right}: what went better than expected counts as bad.",
                 )
+
+
+def returns_of_the_past(trace: Trace) -> Iterator[Remark]:
+    """`for r in rewards: g = r + gamma * g; returns.append(g)`, where nothing is ever turned."""
+    for path, tree in trace.trees:
+        text = ast.unparse(tree)
+        if _TURNS.search(text) or "log_prob" not in text:
+            continue
+        for loop in (each for each in ast.walk(tree) if isinstance(each, ast.For)):
+            kept = {
+                _base_name(node.args[0])
+                for node in ast.walk(loop)
+                if isinstance(node, ast.Call) and _called_name(node) == "append" and node.args
+            }
+            for node in (each for each in loop.body if isinstance(each, ast.Assign)):
+                name = _base_name(node.targets[0])
+                is_given = any(_base_name(each) == name for each in ast.walk(loop.target))
+                if name in kept and not is_given and _adds_to_past(node.value, name, loop):
+                    yield Remark(
+                        path,
+                        node.lineno,
+                        f"{name} has the rewards up to each step, from the first on: what an "
+                        "action brings comes after it.",
+                    )
+
+
+def _adds_to_past(value: ast.expr, name: str, loop: ast.For) -> bool:
+    """Whether it is the reward of this round plus the discounted value of the round before."""
+    if not isinstance(value, ast.BinOp) or not isinstance(value.op, ast.Add):
+        return False
+    for own, past in ((value.left, value.right), (value.right, value.left)):
+        names = {each.id for each in ast.walk(past) if isinstance(each, ast.Name)}
+        text = ast.unparse(past)
+        is_discounted = bool(_DISCOUNT.search(text)) or bool(re.search(r"\b0\.9\d*", text))
+        if name in names and is_discounted and _is_reward_of(own, loop):
+            return True
+    return False
+
+
+def _is_reward_of(node: ast.expr, loop: ast.For) -> bool:
+    """`r` of `for r in rewards`, or `rewards[t]` of `for t in range(len(rewards))`."""
+    match node:
+        case ast.Name(id=name):
+            over = loop.iter
+            if isinstance(over, ast.Call) and _called_name(over) in ("enumerate", "zip"):
+                is_rewards = any(map(_REWARD.match, map(_base_name, over.args)))
+            else:
+                is_rewards = bool(_REWARD.match(_base_name(over)))
+            given = {each.id for each in ast.walk(loop.target) if isinstance(each, ast.Name)}
+            return is_rewards and name in given and bool(_REWARD.match(name))
+        case ast.Subscript(value=rewards, slice=ast.Name(id=place)):
+            match loop.iter:
+                case ast.Call(func=ast.Name(id="range"), args=[_]):
+                    is_own = _base_name(loop.target) == place
+                    return is_own and bool(_REWARD.match(_base_name(rewards)))
+    return False
 
 
 def temperature_on_one_side(trace: Trace) -> Iterator[Remark]:
@@ -382,6 +440,11 @@ JOINED = (
         "PolicyGradientReversed",
         "Write advantage = returns - values.detach().",
         advantage_reversed,
+    ),
+    ScriptRule(
+        "PolicyGradientReversed",
+        "Go from the last reward to the first: for r in reversed(rewards), and turn the list.",
+        returns_of_the_past,
     ),
     ScriptRule("EpisodeEndIgnored", "Write reward + gamma * (1 - done) * next_value.", end_ignored),
     ScriptRule(

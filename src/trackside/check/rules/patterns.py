@@ -9,6 +9,7 @@ from trackside.check.remark import Remark, ScriptRule, at
 from trackside.check.trace import Action, Branch, Event, Trace
 
 _LABELS = re.compile(r"^(y|ys|(.*_)?(labels?|targets?)|y_.*|.*_y|(labels?|targets?)_.*)$")
+_EDGES = re.compile(r"^(edges?|edge_index|edge_list|adj|adjacency|adj_t|adj_matrix)$")
 _ORDERS = ("randperm", "permutation")
 _SEEDS = ("seed", "manual_seed")
 _LOOPS = (ast.For, ast.While)
@@ -34,6 +35,70 @@ def labels_shuffled_apart(trace: Trace) -> Iterator[Remark]:
                         f"{first} and {second} are shuffled one after the other, each in an "
                         "order of its own: labels no longer belong to their samples.",
                     )
+
+
+def shuffled_apart_from_edges(trace: Trace) -> Iterator[Remark]:
+    """`x, y = x[order], y[order]`, where edges made before number the nodes, and keep the old
+    numbers: the order is used for nothing else."""
+    for path, tree in trace.trees:
+        made = [each for each in ast.walk(tree) if isinstance(each, ast.Assign)]
+        orders = {_name(each.targets[0]): each for each in made if _draws_order(each.value)}
+        for order in filter(None, orders):
+            moved = [
+                pair
+                for each in made
+                for pair in _pairs(each)
+                if _is_taken_by(pair[0], pair[1], order)
+            ]
+            uses = [
+                each for each in ast.walk(tree) if isinstance(each, ast.Name) and each.id == order
+            ]
+            is_all = len(uses) == len(moved) + 1  # and where it is drawn
+            line = min((each.lineno for _, each in moved), default=0)
+            if not moved or not is_all:
+                continue
+            for edges in _edges_of(tree, {_name(target) for target, _ in moved}, line):
+                names = ", ".join(sorted({_name(target) for target, _ in moved}))
+                yield Remark(
+                    path,
+                    line,
+                    f"The nodes ({names}) are put into another order, and {edges} still has their "
+                    "old numbers.",
+                )
+
+
+def _pairs(node: ast.Assign) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Each target with its value."""
+    match node:
+        case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)):
+            yield from zip(targets, values, strict=False)
+        case ast.Assign(targets=[target], value=value):
+            yield target, value
+
+
+def _is_taken_by(target: ast.expr, value: ast.expr, order: str) -> bool:
+    """`x = x[order]`"""
+    match value:
+        case ast.Subscript(value=ast.Name(id=name), slice=ast.Name(id=place)):
+            return place == order and _name(target) == name
+    return False
+
+
+def _edges_of(tree: ast.AST, nodes: set[str], line: int) -> Iterator[str]:
+    """What is called edges, was made before that line and never after it, and is later given to a
+    call beside the nodes."""
+    made: dict[str, list[int]] = {}
+    for each in ast.walk(tree):
+        if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store):
+            made.setdefault(each.id, []).append(each.lineno)
+    for name, lines in made.items():
+        if not _EDGES.match(name) or max(lines) >= line:
+            continue
+        for call in (each for each in ast.walk(tree) if isinstance(each, ast.Call)):
+            given = {_name(each) for each in call.args}
+            if call.lineno > line and name in given and given & nodes:
+                yield name
+                break
 
 
 def workers_seeded_alike(trace: Trace) -> Iterator[Remark]:
@@ -391,6 +456,11 @@ JOINED = (
         "LabelsShuffledApart",
         "Draw one order for both: order = rng.permutation(n); x, y = x[order], y[order].",
         labels_shuffled_apart,
+    ),
+    ScriptRule(
+        "LabelsShuffledApart",
+        "Number the edges anew: rank[order] = torch.arange(n); edge_index = rank[edge_index].",
+        shuffled_apart_from_edges,
     ),
     ScriptRule(
         "WorkersSeededAlike",

@@ -35,6 +35,8 @@ _LINGERING_STEPS, _LINGERING_PART = 20, 10
 """A loss that stands still for a tenth of the training, and 20 steps at least, has been held up."""
 _FIRST_LAYERS = 4
 """The first quarter of the layers is where a faded gradient shows."""
+_VALUES = (("query", "value"), ("key", "value"), ("q", "v"), ("k", "v"), ("Q", "V"), ("K", "V"))
+"""What queries and keys are called, and values beside them."""
 _FIRST_UPDATES = 5
 """Later gradients may be large because of the updates before them."""
 _GROWN = 3.0
@@ -157,9 +159,10 @@ class FadingGradient(VitalsRule):
     of all weight matrices, relative to the weights' norm, are below `share` of that of the last
     one, and one of these holds: the loss has not fallen by a third; it has fallen only from where
     the first updates had driven it; or it stayed up for a tenth of the training before it fell.
-    Queries and keys of attention alone have small gradients at the start of every training. Where
-    frozen matrices lie between trained ones, as beside adapters, the rule is silent: the trained
-    ones are no chain of layers.
+    Queries and keys of attention have small gradients at the start of every training, and are left
+    out where the values beside them have a weight of their own. Where frozen matrices lie between
+    trained ones, as beside adapters, the rule is silent: the trained ones are no chain of layers.
+    So it is where the first quarter of all matrices is frozen: no gradient has to get there.
     """
 
     kind = Kind.CAUSE
@@ -179,9 +182,11 @@ class FadingGradient(VitalsRule):
             for p in vitals.anatomy.parameters
             if p.is_trained and is_matrix(p.shape) and p.name not in tables and p.tied_to is None
         ]
+        likening = _queries_and_keys(vitals.anatomy)
+        chain = [name for name in chain if name not in likening]
         relative = {name: _relative(vitals, name, self.num_steps) for name in chain}
         known = {name: value for name, value in relative.items() if math.isfinite(value)}
-        if _is_interleaved(vitals.anatomy):
+        if _is_interleaved(vitals.anatomy) or _is_top(vitals.anatomy):
             return
         if len(known) < _FEWEST_LAYERS or not vitals.is_settled or vitals.last_step < SHORT_RUN:
             return
@@ -205,11 +210,31 @@ class FadingGradient(VitalsRule):
             )
 
 
+def _queries_and_keys(anatomy: Anatomy) -> set[str]:
+    """Weights that have a twin for values beside them, of the same name but for that: q_proj beside
+    v_proj, key beside value. They only say where to look, and all places are alike at first."""
+    names = {p.name for p in anatomy.parameters}
+    found: set[str] = set()
+    for name in names:
+        parent, _, leaf = name.removesuffix(".weight").rpartition(".")
+        rest = name[len(parent) + bool(parent) + len(leaf) :]
+        twins = {leaf.replace(ours, values) for ours, values in _VALUES} - {leaf}
+        if any(f"{parent}.{twin}{rest}" in names for twin in twins):
+            found.add(name)
+    return found
+
+
 def _is_interleaved(anatomy: Anatomy) -> bool:
     """Whether frozen matrices lie between the first and the last trained one."""
     kinds = [p.requires_grad for p in anatomy.parameters if is_matrix(p.shape)]
     trained = [place for place, is_trained in enumerate(kinds) if is_trained]
     return bool(trained) and not all(kinds[trained[0] : trained[-1]])
+
+
+def _is_top(anatomy: Anatomy) -> bool:
+    """Whether the first layers are frozen, and what lies above them is trained."""
+    kinds = [p.requires_grad for p in anatomy.parameters if is_matrix(p.shape)]
+    return bool(kinds) and not any(kinds[: max(1, len(kinds) // _FIRST_LAYERS)])
 
 
 @dataclass

@@ -2,21 +2,23 @@
 goes, and what is compared with itself.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from trackside.capture.reading.anatomy import ObjectiveFacts
+from trackside.capture.reading.anatomy import ObjectiveFacts, OptimizerFacts
 from trackside.quick_dataclass import dataclass
 from trackside.rules.checkup.reading_results import remarks, sign
 from trackside.rules.checkup.vitals_rule import ENOUGH_BATCHES, FEW_BATCHES, Sign, VitalsRule
 from trackside.rules.parameters import parameter
 from trackside.rules.rule_kinds import Kind
-from trackside.rules.saved.vital_signs import FAIR_STEPS, VitalSigns
+from trackside.rules.saved.vital_signs import FAIR_STEPS, Series, VitalSigns
 
 _MOST = 0.5
 """Share of the ends: a few may be cut off by a limit of time, after which there is a next state."""
 _OF_AMOUNTS = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "kl_div")
+_LATE = 3
+"""Losses of each kind that must agree: rivals take turns in being ahead."""
 _ROUNDED = 1e-6
 """A loss of two equal tensors, but for rounding."""
 
@@ -305,9 +307,10 @@ class PairedWithItself(VitalsRule):
 class GeneratorLabelsSwapped(VitalsRule):
     """A generator is trained to be recognised.
 
-    Fires when, with two models and two optimizers, the binary losses of generator and discriminator
-    sum to less than log 2 at the end of at least 100 steps. Of one sample, being called real and
-    being called fake cost 2 log 2 together at least: so both give it the same label.
+    Fires when, with two models and two optimizers, the binary losses of a round, in which both are
+    updated, sum to less than log 2 late in at least 100 steps, each of them at its largest. Of one
+    sample, being called real and being called fake cost 2 log 2 together at least: so both give it
+    the same label.
     """
 
     kind = Kind.MISTAKE
@@ -322,11 +325,14 @@ class GeneratorLabelsSwapped(VitalsRule):
         anatomy = vitals.anatomy
         is_pair = len(anatomy.models) == 2 == len(anatomy.optimizers)
         terms = vitals.series_by_name("loss_term/")
-        if not vitals.is_settled or vitals.last_step < FAIR_STEPS or not is_pair or len(terms) < 2:
+        if not vitals.is_settled or vitals.last_step < FAIR_STEPS or not is_pair:
             return
         if not all(name.partition(".")[2].startswith("binary_cross_entropy") for name in terms):
             return
-        total = sum(each.last(ENOUGH_BATCHES).median for each in terms.values())
+        parts = _parts_of_round(terms, _steps_of_round(anatomy.optimizers))
+        if not all(parts) or (len(parts) == 1 and len(terms) < 2):
+            return
+        total = _last_sum(parts)
         if total < np.log(2):
             yield Sign(
                 0,
@@ -335,6 +341,36 @@ class GeneratorLabelsSwapped(VitalsRule):
                 value=float(total),
                 threshold=float(np.log(2)),
             )
+
+
+def _steps_of_round(optimizers: Sequence[OptimizerFacts]) -> int:
+    """Steps of training in which each optimizer makes an update: a model's call may begin one, and
+    so each backward has its own."""
+    first = min(optimizers, key=lambda each: each.num_steps)
+    return max(1, round((first.last_step + 1) / max(1, first.num_steps)))
+
+
+def _parts_of_round(terms: Mapping[str, Series], length: int) -> list[dict[int, float]]:
+    """The sum of the losses of each step, by the step's place in its round."""
+    found: list[dict[int, float]] = [{} for _ in range(length)]
+    for series in terms.values():
+        for step, value in zip(series.steps.tolist(), series.values.tolist(), strict=True):
+            part = found[step % length]
+            part[step] = part.get(step, 0.0) + value
+    return found
+
+
+def _last_sum(parts: Sequence[Mapping[int, float]]) -> float:
+    """Of the largest late losses of each part. Steps are sampled: where the interval is a multiple
+    of the round, some parts are last seen early, and only what was seen before that is compared."""
+    until = min(max(each) for each in parts)
+    if until < FAIR_STEPS:
+        return np.inf
+    total = 0.0
+    for each in parts:
+        steps = sorted(step for step in each if step <= until + len(parts))
+        total += max(each[step] for step in steps[-_LATE:])
+    return total
 
 
 def _objective(vitals: VitalSigns) -> ObjectiveFacts:

@@ -93,10 +93,14 @@ class OptimizerOfAnotherModel(VitalsRule):
     """The optimizer steps, but has none of the parameters of the trained model.
 
     Fires after `num_steps` optimizer steps, if no optimizer has a parameter of a model that was
-    called, while these parameters have gradients and do not change.
+    called, while these parameters have gradients and do not change. Also fires when most of the
+    only model is frozen and the loss stays where it started, while the only optimizer holds
+    parameters that are in no model that was called, and exactly these never have a gradient: as of
+    adapters that were made and not put in.
     """
 
     kind = Kind.MISTAKE
+    explains = ("FrozenByMistake",)
     rests_on = ("update_ratio", "gradient_norm", "weights:l2")
     advice = (
         "Create the optimizer after the model has its final parameters (after copying, wrapping, "
@@ -109,6 +113,15 @@ class OptimizerOfAnotherModel(VitalsRule):
 
     def judge(self, vitals: VitalSigns) -> Iterable[Sign]:
         anatomy = vitals.anatomy
+        if num := self._num_not_put_in(vitals):
+            yield Sign(
+                0,
+                f"The optimizer holds {num} parameters that are in no model that was called, and "
+                f"that never get a gradient: they were made, and not put into "
+                f"{', '.join(anatomy.models)}, most of which is frozen.",
+                value=float(num),
+                threshold=0.0,
+            )
         wanted = [p for p in anatomy.parameters if p.requires_grad]
         if anatomy.num_optimizer_steps < self.num_steps or not wanted:
             return
@@ -130,6 +143,23 @@ class OptimizerOfAnotherModel(VitalsRule):
                 value=0.0,
                 threshold=1.0,
             )
+
+    def _num_not_put_in(self, vitals: VitalSigns) -> int:
+        """Parameters that the optimizer has besides the model's, if they are what lacks gradients
+        at each of its steps."""
+        anatomy = vitals.anatomy
+        if len(anatomy.models) != 1 or len(anatomy.optimizers) != 1 or not vitals.is_stuck:
+            return 0
+        own = [p for p in anatomy.parameters if p.tied_to is None]
+        frozen = sum(p.numel for p in own if not p.requires_grad)
+        missing = vitals.vital("gradient_missing")
+        groups = anatomy.optimizers[0].groups
+        trained = [p for p in own if p.optimizer is not None]
+        if len(missing) < self.num_steps or 2 * frozen < sum(p.numel for p in own) or not trained:
+            return 0
+        others = sum(int(group.get("num_parameters", 0)) for group in groups) - len(trained)
+        is_all = missing.values.min() == missing.values.max() == others
+        return others if is_all and all(p.ever_had_gradient for p in trained) else 0
 
 
 @dataclass

@@ -17,7 +17,8 @@ class LabelsShuffledApart(VitalsRule):
     Fires at the end when the script shuffles the two one after the other, each in an order of its
     own, and uses them together, and the loss stays at the level of chance; or when its collate
     function sorts one of them by itself, or its loop reads rows by the place of the batch while the
-    loader shuffles, and the loss has not fallen to half.
+    loader shuffles, and the loss has not fallen to half. Fires as well when the nodes of a graph
+    are put into another order, and the edges keep the old numbers.
     """
 
     kind = Kind.CAUSE
@@ -29,8 +30,9 @@ class LabelsShuffledApart(VitalsRule):
         for remark in remarks(vitals, self):
             is_sorted = "sorted by itself" in remark.message
             is_by_place = "by the place of the batch" in remark.message
-            if vitals.is_stuck or ((is_sorted or is_by_place) and is_poor):
-                yield sign(remark, f"The loss stays at {vitals.late_loss:.3g}.")
+            is_of_graph = "old numbers" in remark.message and vitals.num_updates > 0
+            if is_of_graph or vitals.is_stuck or ((is_sorted or is_by_place) and is_poor):
+                yield sign(remark, f"The loss is at {vitals.late_loss:.3g}.")
 
 
 @dataclass

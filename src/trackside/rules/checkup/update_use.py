@@ -523,13 +523,14 @@ class PolicyGradientReversed(VitalsRule):
     Fires when in most of at least `num_backwards` backwards the gradient of the actions' log
     probabilities rises with a variable that the script calls reward, return or advantage, and the
     optimizer descends. Variables with other names, such as a cost, are not checked. Also fires when
-    the script computes an advantage as value less return, and actions become likelier with it.
+    the script computes an advantage as value less return, or returns from the rewards before each
+    step and not after it, and actions become likelier with them.
     """
 
     kind = Kind.MISTAKE
     advice = (
         "Negate it: loss = -(log_prob * advantage).mean(), because optimizers minimize. If lower "
-        "is better, call the variable cost."
+        "is better, call the variable cost. Add up returns from the last reward to the first."
     )
 
     num_backwards: int = parameter(10, "Checked backwards before the rule may fire.", at_least=1)
