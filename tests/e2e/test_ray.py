@@ -15,11 +15,11 @@ from tests.docker_engine import PYTHON, engine_on
 from tests.e2e.test_machines import WAITS, machine_processes
 from tests.e2e.test_slurm import CONTAINER, Submitter
 from tests.machines import Machine
-from tests.ray_cluster import DOCKER, RayCluster, disconnect, ray_cluster
+from tests.ray_cluster import DOCKER, REDIS, RayCluster, disconnect, ray_cluster
 from tests.wait import until
 from trackside.errors import JobFailed
 from trackside.placement import ray
-from trackside.placement.placement import PlacementAway
+from trackside.placement.placement import PlacementAway, Poll, Running
 from trackside.placement.ray_states import MEMORY_MONITOR
 from trackside.records.death import Cause, Death, MemoryKiller
 from trackside.records.placed import Placed
@@ -71,6 +71,18 @@ signal.signal(signal.SIGTERM, lambda *_: print("goes on", flush=True))
 print("begun on", open("/tmp/name").read(), flush=True)
 while not os.path.exists("/tmp/go"):
     time.sleep(0.1)
+"""
+COUNTS = """
+import os, time
+
+me, number = os.environ["SM_CURRENT_HOST"], 0
+print("begun on", open("/tmp/name").read(), flush=True)
+while not os.path.exists("/tmp/go"):
+    number += 1
+    print(me, "counts", number, flush=True)
+    time.sleep(0.1)
+with open(os.path.join(os.environ["SM_MODEL_DIR"], me), "w") as file:
+    file.write(str(number))
 """
 REMOVE = """
 import ray
@@ -475,6 +487,97 @@ def test_a_head_that_is_killed_changes_nothing(faulty: RaySubmitter):
     assert faulty.log("headless").count("begun") == 2
 
 
+# A head with storage
+
+
+@pytest.fixture(scope="module")
+def stored() -> Iterator[RayCluster]:
+    """Its head takes no jobs, and has its state in Redis."""
+    with ray_cluster("n1", "n2", storage=REDIS) as found:
+        yield found
+
+
+@pytest.fixture
+def lasting(stored: RayCluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[RaySubmitter]:
+    yield from map(with_free_nodes, made_submitter(stored, monkeypatch))
+
+
+def actors_of(cluster: RayCluster) -> list[str]:
+    """The processes of the actors that look after hosts."""
+    return [node.run("pgrep", "-f", "ray::Host").stdout for node in cluster.nodes]
+
+
+def counted(submitter: RaySubmitter, name: str) -> dict[str, list[int]]:
+    """By host, the numbers in the log."""
+    found: dict[str, list[int]] = {}
+    for line in submitter.log(name).splitlines():
+        if " counts " in line:
+            host, _, number = line.split()[-3:]
+            found.setdefault(host, []).append(int(number))
+    return found
+
+
+def each_is(kind: type[Poll], submitter: RaySubmitter, name: str) -> bool:
+    """What Ray says of each host."""
+    return {*map(type, polled(submitter, name).values())} == {kind}
+
+
+@pytest.mark.nightly
+def test_a_head_that_comes_back_with_its_storage_has_the_same_job(lasting: RaySubmitter):
+    lasting.submit(COUNTS, "counts")
+    until(lambda: len(counted(lasting, "counts")) == 2, seconds=240)
+    until(partial(each_is, Running, lasting, "counts"), seconds=120)
+    actors = actors_of(lasting.cluster)
+    assert all(actors)
+    lasting.cluster.kill_head()
+    try:
+        before = counted(lasting, "counts")
+        until(lambda: grown(before, counted(lasting, "counts")), seconds=120)
+    finally:
+        lasting.cluster.start_head()
+    until(partial(each_is, Running, lasting, "counts"), seconds=240)
+    assert actors_of(lasting.cluster) == actors, "the nodes have stayed in the cluster"
+    before = counted(lasting, "counts")
+    until(lambda: grown(before, counted(lasting, "counts")), seconds=120)
+    lasting.release()
+    assert lasting.wait("counts").state.status is Status.COMPLETED
+    assert lasting.attempt("counts") == 1
+    assert lasting.log("counts").count("begun") == 2
+    model = {host: int(last) for host, last in lasting.model("counts").items()}
+    every = {host: [*range(1, last + 1)] for host, last in model.items()}
+    assert counted(lasting, "counts") == every, "each line of each host, once and in order"
+    is_all_given_back(lasting)
+
+
+def grown(before: dict[str, list[int]], now: dict[str, list[int]]) -> bool:
+    return all(len(now[host]) > len(before[host]) for host in before)
+
+
+def is_all_given_back(submitter: RaySubmitter) -> None:
+    until(lambda: submitter.is_connected() and submitter.free_cores() == 8, seconds=240)
+    for node in submitter.cluster.nodes:
+        until(partial(is_free, node), seconds=120)
+
+
+@pytest.mark.nightly
+def test_a_stop_while_a_head_with_storage_is_away(lasting: RaySubmitter):
+    """It goes through the store; what the job held is given back when the head is there again, also
+    if nobody asks."""
+    lasting.submit(WAITS, "stops")
+    lasting.wait_for("begun", 2, "stops")
+    lasting.cluster.kill_head()
+    try:
+        lasting.jobs.stop("stops")
+        assert lasting.wait("stops").state.secondary is Secondary.STOPPED
+        assert lasting.log("stops").count("asked to stop") == 2
+        assert lasting.death("stops") is None
+    finally:
+        lasting.cluster.start_head()
+    is_all_given_back(lasting)
+    assert lasting.attempt("stops") == 1
+    assert lasting.log("stops").count("begun") == 2
+
+
 # Memory
 
 
@@ -527,7 +630,7 @@ def deaths_so_far(submitter: RaySubmitter, name: str) -> list[Death]:
     return [*history.earlier_deaths, *filter(None, [history.death])]
 
 
-def polled(submitter: RaySubmitter, name: str) -> object:
+def polled(submitter: RaySubmitter, name: str) -> dict[str, Poll]:
     placed = Placed.read(Settings.load().layout.job(name))
     assert placed is not None
     return submitter.placement.poll(placed.started[0].handle)

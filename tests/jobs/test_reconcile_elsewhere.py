@@ -36,6 +36,7 @@ COMPLETED = State(Status.COMPLETED, Secondary.COMPLETED)
 HOSTS = {"algo-1": PlacedHost(nonce="1"), "algo-2": PlacedHost(nonce="2")}
 INTENDED = Placed(hosts=HOSTS, placement="toy")
 PLACED = INTENDED.after_start([*HOSTS], {"id": 1})
+ASKED_TO_STOP = replace(PLACED, stop="stop")  # the engine was away
 OFTEN = PLACED.with_host(
     "algo-1", replace(HOSTS["algo-1"], revivals=MAX_REVIVALS, revived=Moment("boot", 900.0))
 )
@@ -60,6 +61,8 @@ TAKEN = Lost("preempted", Gone.TAKEN)
         (QUEUED, None, None, None, None),
         (COMPLETED, PLACED, Exited(0), Exited(0), None),
         (FIRST, PLACED, Pending("full"), Pending("full"), None),
+        (FIRST, ASKED_TO_STOP, Pending("full"), Pending("full"), End(Secondary.STOPPED)),
+        (FIRST, ASKED_TO_STOP, Running(), Pending("it starts"), None),
         (TRAINING, PLACED, Running(), Running(), None),
         (TRAINING, PLACED, Running(), Lost("preempted"), None),
         (TRAINING, PLACED, Unknown("no answer"), Lost("preempted"), None),

@@ -104,7 +104,7 @@ def decide(
         lead = next(iter(placed.hosts))
         poll = polls.get(lead)
         if any(isinstance(each, Pending) for each in polls.values()):
-            return None
+            return End(Secondary.STOPPED) if placed.stop and _waits(polls) else None
         if isinstance(poll, Ended):
             return _ended(poll)
         if not isinstance(poll, Exited | Lost):
@@ -119,6 +119,12 @@ def is_gone_for_sure(state: State, attempt: int, placed: Placed, lead: Poll | No
     """Whether the engine has ended it, or its own last word was that it is interrupted."""
     is_interrupted = state.secondary is Secondary.INTERRUPTED and attempt == placed.attempt
     return isinstance(lead, Ended) or is_interrupted
+
+
+def _waits(polls: Mapping[str, Poll]) -> bool:
+    """Whether no host has been started yet. A stop that was asked while the engine was away may
+    find that only later."""
+    return all(isinstance(each, Pending) for each in polls.values())
 
 
 def _lead(placed: Placed, polls: Mapping[str, Poll]) -> Poll | None:
@@ -237,7 +243,7 @@ class GroupReconciler:
             polls = {} if placed is None else self.launcher.poll(placed)
             if history.state.is_final or (placed is not None and placed.stop):
                 return history
-            if all(isinstance(each, Pending) for each in polls.values()):
+            if _waits(polls):
                 self._withdraw(placed)
                 return Journal(self.folder.journal).read()
             assert placed is not None
