@@ -53,6 +53,10 @@ BY_CASES: dict[str, tuple[str, str]] = {
     "TargetNetworkFixed.num_calls": ("TargetNetworkFixed", ""),
     "TeacherDropsOut.num_calls": ("TeacherDropsOut", ""),
     "checkup.loss_setup._MORE_FREQUENT": ("ClassWeightsReversed", ""),
+    "checkup.objective_use._LATE": (
+        "rivals that take turns, each loss with a step of its own",
+        "",
+    ),
     "checkup.objective_use._MOST": ("EpisodeEndIgnored", ""),
     "checkup.objective_use._ROUNDED": ("TargetIsOwnOutput", ""),
     "checkup.onlooker_use._TWO": ("EvaluatedBeforeTraining", ""),
