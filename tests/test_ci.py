@@ -118,5 +118,6 @@ def test_a_run_ends_with_its_summary_and_stops_the_engine(tmp_path: Path, failin
     done = subprocess.run([scripts / "run"], capture_output=True, text=True, env=environ)
     assert (done.returncode == 0) is (failing == "nothing"), done.stderr
     assert "Slowest parts:" in done.stdout
+    assert "Left out: Apptainer" in done.stdout  # there is no .ci/apptainer
     assert calls.read_text().splitlines()[-1] == "docker stop"
     assert ("make drill" in calls.read_text()) is (failing == "nothing")
