@@ -438,8 +438,8 @@ class BaseNotFrozen(VitalsRule):
         if bases and len(bases) == len(homes):
             share = sum(p.numel for p in bases) / sum(p.numel for p in (*bases, *factors))
             yield _sign(
-                f"{bases[0].name} and {len(bases) - 1} more weights are trained beside their "
-                f"adapters: {share:.0%} of what both have.",
+                f"Weights that have adapters are trained beside them, {len(bases)} in all, such as "
+                f"{bases[0].name}: {share:.0%} of what both have.",
                 bases,
             )
 
